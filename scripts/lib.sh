@@ -1,0 +1,311 @@
+# shellcheck shell=bash
+#
+# lib.sh: what scripts/demo and scripts/test share
+#
+# Find PostgreSQL, or install it; build the extension in a temporary directory;
+# start a server there; and leave nothing behind, however the script ends.
+#
+# The extension is not installed in the system's PostgreSQL.  PostgreSQL finds
+# its files relative to its programs, so that a copy of the programs, with links
+# to everything else beside it, is a private installation; "make install" with
+# the copy's pg_config puts the extension there.
+#
+# Building and serving is done by an unprivileged user, as the server demands,
+# and without the caller's environment: no PG* variable, MAKEFLAGS or .psqlrc has
+# a say.
+
+versions='18 17 16 15'
+with_tap=no		# will the TAP tests be run?
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+die()
+{
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+# ---------------------------------------------------------------------------
+# What must be there
+# ---------------------------------------------------------------------------
+
+# is_complete PG_CONFIG: are the server, its headers and its makefiles there?
+is_complete()
+{
+	[ -x "$1" ] &&
+		[ -x "$("$1" --bindir)/postgres" ] &&
+		[ -f "$("$1" --includedir-server)/postgres.h" ] &&
+		[ -f "$("$1" --pgxs)" ]
+}
+
+# Set pg_config, or fail if no suitable PostgreSQL is installed.
+find_postgres()
+{
+	local n
+
+	if [ -n "${PG_CONFIG:-}" ]; then
+		pg_config=$(command -v "$PG_CONFIG") ||
+			die "PG_CONFIG is '$PG_CONFIG', and there is no such program"
+		is_complete "$pg_config" ||
+			die "the PostgreSQL of $pg_config lacks the server or its header files"
+		n=$("$pg_config" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+		[ "$n" -ge 15 ] || die "$pg_config is of PostgreSQL $n; 15 or newer is needed"
+		return
+	fi
+	for n in $versions; do
+		pg_config=/usr/lib/postgresql/$n/bin/pg_config
+		if is_complete "$pg_config"; then
+			return
+		fi
+	done
+	return 1
+}
+
+# Print the packages that complete an installed server, or else those of the
+# newest server that apt knows.
+postgres_packages()
+{
+	local n
+
+	for n in $versions; do
+		if [ -x "/usr/lib/postgresql/$n/bin/postgres" ] && in_apt "postgresql-server-dev-$n"; then
+			echo "postgresql-server-dev-$n"
+			return
+		fi
+	done
+	for n in $versions; do
+		if in_apt "postgresql-$n" "postgresql-server-dev-$n"; then
+			echo "postgresql-$n postgresql-server-dev-$n"
+			return
+		fi
+	done
+	return 1
+}
+
+in_apt()
+{
+	apt-cache show "$@" >/dev/null 2>&1
+}
+
+# Print the packages other than PostgreSQL that are missing.
+tool_packages()
+{
+	gcc -E -x c -include stdio.h /dev/null >/dev/null 2>&1 || echo gcc libc6-dev
+	command -v make >/dev/null || echo make
+	if [ "$with_tap" = yes ]; then
+		command -v prove >/dev/null || echo perl
+		perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
+	fi
+}
+
+# Make sure that all is there: set pg_config, installing whatever is missing.
+require_tools()
+{
+	local as_root=(none) install output tools postgres=
+
+	tools=$(tool_packages | xargs)
+	if find_postgres && [ -z "$tools" ]; then
+		return
+	fi
+	command -v apt-get >/dev/null ||
+		die "there is no apt-get here.  Please install PostgreSQL (15 to 18) with its server
+header files, gcc, make and, for the tests, prove and the Perl module IPC::Run;
+and set PG_CONFIG if that PostgreSQL is not below /usr/lib/postgresql."
+
+	if [ "$(id -u)" -eq 0 ]; then
+		as_root=(env DEBIAN_FRONTEND=noninteractive)
+	elif command -v sudo >/dev/null && sudo true; then
+		as_root=(sudo env DEBIAN_FRONTEND=noninteractive)
+	fi
+	if [ "${as_root[0]}" != none ]; then
+		output=$("${as_root[@]}" apt-get update 2>&1) || die "apt-get update failed: $output"
+	fi
+
+	find_postgres || postgres=$(postgres_packages) || die "apt knows no PostgreSQL from 15 to 18.
+If its lists are out of date, run 'apt-get update' as root.  If the distribution is
+too old, the PostgreSQL project has packages for it; as root:
+  apt-get install postgresql-common && /usr/share/postgresql-common/pgdg/apt.postgresql.org.sh
+Or set PG_CONFIG to the pg_config of an installation of your own."
+	read -ra install <<<"apt-get install -y --no-install-recommends $postgres $tools"
+	if [ "${as_root[0]}" = none ]; then
+		die "some packages are missing, and root's rights to install them.  As root, run
+  apt-get update && ${install[*]}
+and then this again."
+	fi
+	echo "Installing $(xargs <<<"$postgres $tools") ..."
+	# A fresh machine may be busy with its first upgrade: wait for that.
+	output=$("${as_root[@]}" "${install[@]}" -o DPkg::Lock::Timeout=300 2>&1) ||
+		die "${install[*]} failed: $output"
+	find_postgres || die "PostgreSQL was installed, but not below /usr/lib/postgresql"
+}
+
+# ---------------------------------------------------------------------------
+# The temporary directory and what runs in it
+# ---------------------------------------------------------------------------
+
+tmp=			# the temporary directory
+job=			# the process group of the step under way
+become=()		# what makes a command run as the server's user
+
+# Run a command as the server's user, with an environment of its own.
+as_user()
+{
+	"${become[@]}" env -i PATH="$bindir:$PATH" HOME="$tmp" TMPDIR="$tmp" \
+		TERM="${TERM:-dumb}" LC_ALL=C.UTF-8 PGHOST="$tmp" PGUSER=postgres "$@"
+}
+
+# Like as_user, for everything that takes time.  The shell waits in "wait", which a
+# signal interrupts, and the process group lets clean_up end all of the step.
+run()
+{
+	local status=0
+
+	set -m
+	as_user "$@" </dev/null &
+	job=$!
+	set +m
+	wait "$job" || status=$?
+	job=
+	return "$status"
+}
+
+# Like run, but silent unless the command fails.
+quietly()
+{
+	if ! run "$@" >"$tmp/output" 2>&1; then
+		cat "$tmp/output"
+		return 1
+	fi
+}
+
+# Print the processes that run a program of the private installation.
+our_servers()
+{
+	find /proc/[0-9]*/exe -maxdepth 0 -lname "${tmp:?}/*" | cut -d / -f 3
+}
+
+clean_up()
+{
+	local try
+
+	[ -n "$tmp" ] || return
+	set +e
+	trap '' INT TERM HUP
+	if [ -n "$job" ]; then
+		kill -TERM -- "-$job"
+		for ((try = 0; try < 50; try++)); do
+			kill -0 -- "-$job" || break
+			sleep 0.1
+		done
+		kill -KILL -- "-$job"
+	fi
+	# Servers have sessions of their own, and a TAP test may have several.  They
+	# get the time that an immediate shutdown needs to free their shared memory.
+	for ((try = 0; try < 100; try++)); do
+		# shellcheck disable=SC2046 # one word for each process
+		kill -QUIT $(our_servers) || break
+		sleep 0.1
+	done
+	cd / && rm -rf "${tmp:?}"
+} 2>/dev/null
+
+# Make the temporary directory, and have it removed at the end.
+make_tmp()
+{
+	local base=${TMPDIR:-/tmp} user=postgres
+
+	if [ "$(id -u)" -eq 0 ]; then
+		# not runuser: it stays as a parent that dies of an interrupt meant for psql
+		id "$user" >/dev/null 2>&1 || user=nobody
+		become=(setpriv --reuid="$user" --regid="$(id -g "$user")" --init-groups)
+	fi
+	# make cannot cope with spaces, a socket's path must be short, and the
+	# server's user must be able to get there.
+	if [[ $base == *[[:space:]]* ]] || [ ${#base} -gt 50 ] ||
+		! "${become[@]}" test -w "$base"; then
+		base=/tmp
+	fi
+
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	trap 'exit 129' HUP
+	trap clean_up EXIT
+	tmp=$(mktemp -d "$base/dexp3.XXXXXX")
+	tmp=$(cd "$tmp" && pwd -P)
+	if [ ${#become[@]} -gt 0 ]; then
+		chown "$user" "$tmp"
+	fi
+}
+
+# Make the private installation of PostgreSQL, and let pg_config be its own.
+copy_postgres()
+{
+	local dir pkglibdir sharedir includedir
+
+	bindir=$("$pg_config" --bindir)
+	pkglibdir=$("$pg_config" --pkglibdir)
+	sharedir=$("$pg_config" --sharedir)
+	includedir=$("$pg_config" --includedir)
+
+	as_user mkdir -p "$tmp$bindir" "$tmp$pkglibdir" "$tmp$sharedir" "$(dirname "$tmp$includedir")"
+	# Programs are copied: from a link they would find the way home.
+	as_user cp -RL "$bindir/." "$tmp$bindir"
+	# Directories are made, never linked, since something is installed in them.
+	# cp complains of links that lead nowhere, but leaving them out is right.
+	for dir in "$pkglibdir" "$sharedir"; do
+		as_user cp -RLs "$dir/." "$tmp$dir" 2>/dev/null || true
+	done
+	as_user ln -s "$includedir" "$tmp$includedir"
+	as_user rm -f "$tmp$pkglibdir"/dexp3.* "$tmp$sharedir"/extension/dexp3[.-]*
+
+	bindir=$tmp$bindir
+	pg_config=$bindir/pg_config
+	if [ "$(as_user "$pg_config" --pkglibdir)" != "$tmp$pkglibdir" ] ||
+		[ "$(as_user "$pg_config" --sharedir)" != "$tmp$sharedir" ]; then
+		die "this PostgreSQL cannot be moved, so that it cannot be used for a trial"
+	fi
+}
+
+# Copy the sources of the working tree: all but what .gitignore names, which tar
+# knows how to read, so that git is not needed.
+copy_sources()
+{
+	as_user mkdir "$tmp/src"
+	{
+		# Status 1: a file changed meanwhile, which is fine.
+		tar -C "$top" --exclude-vcs --exclude-vcs-ignores -cf - . 2>/dev/null || [ $? -eq 1 ]
+	} | as_user tar -C "$tmp/src" --no-same-owner -xf -
+	cd "$tmp/src" || exit
+}
+
+# Do everything up to the point where "${make[@]}" can be run in the current
+# directory.
+prepare()
+{
+	require_tools
+	make_tmp
+	copy_postgres
+	copy_sources
+	# No bitcode: it needs the right clang, and only serves to inline functions.
+	make=(make PG_CONFIG="$pg_config" with_llvm=no)
+	"$pg_config" --version
+}
+
+# build FLAGS: compile, with these flags for the compiler as well, and install.
+build()
+{
+	quietly "${make[@]}" -j "$(nproc)" COPT="$1" &&
+		quietly "${make[@]}" COPT="$1" install
+}
+
+# Start a server that only its own user can reach.  It need not survive a crash
+# of the machine (-F).
+start_server()
+{
+	quietly initdb -D "$tmp/data" -U postgres -A trust -E UTF8 --locale=C.UTF-8 --no-sync ||
+		return
+	if ! quietly pg_ctl -D "$tmp/data" -l "$tmp/server.log" -w \
+		-o "-F -k $tmp -c listen_addresses=" start; then
+		cat "$tmp/server.log"
+		return 1
+	fi
+}

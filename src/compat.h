@@ -1,0 +1,53 @@
+/*
+ * compat.h
+ *	  Every difference between the supported versions of PostgreSQL, 15 to 18.
+ */
+#ifndef DEXP3_COMPAT_H
+#define DEXP3_COMPAT_H
+
+#include "fmgr.h"
+
+#if PG_VERSION_NUM < 150000
+#error "dexp3 needs PostgreSQL 15 or later"
+#endif
+
+#if PG_VERSION_NUM >= 160000
+#include "nodes/miscnodes.h"
+#include "varatt.h"
+
+/* Call an input function, reporting errors to escontext if it takes them. */
+static inline bool
+InputFunctionCallSoft(PGFunction func, char *str, Node *escontext, Datum *result)
+{
+	return DirectInputFunctionCallSafe(func, str, InvalidOid, -1, escontext,
+									   result);
+}
+
+#else
+
+/* Before 16 every error is a hard one. */
+#define ereturn(context, dummy_value, ...) \
+	do { \
+		(void) (context); \
+		ereport(ERROR, __VA_ARGS__); \
+		return dummy_value; \
+	} while (0)
+
+static inline bool
+InputFunctionCallSoft(PGFunction func, char *str, Node *escontext, Datum *result)
+{
+	(void) escontext;
+	*result = DirectFunctionCall3(func, CStringGetDatum(str),
+								  ObjectIdGetDatum(InvalidOid),
+								  Int32GetDatum(-1));
+	return true;
+}
+#endif
+
+#if PG_VERSION_NUM >= 180000
+#define DEXP3_MODULE_MAGIC	PG_MODULE_MAGIC_EXT(.name = "dexp3")
+#else
+#define DEXP3_MODULE_MAGIC	PG_MODULE_MAGIC
+#endif
+
+#endif							/* DEXP3_COMPAT_H */

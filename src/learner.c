@@ -1,0 +1,329 @@
+/*
+ * learner.c
+ *	  The learners of Gyorgy and Joulani as plain C; see learner.h.
+ *
+ * Drawing costs O(K), learning O(1).
+ */
+#include "learner.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/*
+ * Add two numbers that are not negative, stopping at the largest double.  No
+ * draw of ours comes near it: see learner_sample().  A ticket written by hand
+ * may, and must not turn a sum into infinity.
+ */
+static double
+add_bounded(double a, double b)
+{
+	return fmin(a + b, DBL_MAX);
+}
+
+static bool
+is_amount(double x)
+{
+	return isfinite(x) && !signbit(x);
+}
+
+/*
+ * Make a learner that has not played yet.  vectors is room for all its vectors,
+ * filled with zeroes, and stays in use.  A skipping learner also needs words for
+ * its open rounds before it draws.
+ */
+void
+learner_init(Learner *learner, const LearnerParams *params, double *vectors)
+{
+	memset(learner, 0, sizeof(*learner));
+	learner->params = *params;
+	learner->z = vectors;
+	if (params->algorithm == DEDA)
+	{
+		learner->m = vectors + params->arms;
+		learner->z_tie = vectors + (size_t) 2 * params->arms;
+		learner->m_tie = vectors + (size_t) 3 * params->arms;
+		learner->longest_delay = fmax(params->max_delay, 0);	/* d*_0 */
+	}
+}
+
+const char *
+learner_params_problem(const LearnerParams *params)
+{
+	if (params->arms < LEARNER_MIN_ARMS || params->arms > LEARNER_MAX_ARMS)
+		return "the number of arms is out of range";
+	if ((int) params->algorithm < 0 || params->algorithm >= NUM_ALGORITHMS)
+		return "the algorithm is unknown";
+	if (params->algorithm == DEDA && params->skipping)
+		return "\"deda\" cannot skip";
+	if (params->patience < 0 || (params->patience != 0 && !params->skipping))
+		return "the patience is out of range";
+	if (params->max_delay < NO_DELAY ||
+		(params->max_delay != NO_DELAY && params->algorithm != DEDA))
+		return "the maximum delay is out of range";
+	if (!is_amount(params->step_scale) || params->step_scale == 0 ||
+		(params->step_scale != 1 && params->algorithm == DEDA))
+		return "the step scale is out of range";
+	return NULL;
+}
+
+/*
+ * Check that a ticket can have been issued by this learner, so far as the
+ * learner can know.  Whether its round is still open is another question.
+ */
+const char *
+learner_ticket_problem(const Learner *learner, const Ticket *ticket)
+{
+	Algorithm	algorithm = learner->params.algorithm;
+
+	if (ticket->round < 1 || ticket->round > learner->round)
+		return "its round has not been played";
+	if (ticket->arm < 0 || ticket->arm >= learner->params.arms)
+		return "its arm does not exist";
+	if (!(ticket->probability > 0 && ticket->probability <= 1))
+		return "its probability is out of range";
+	if (!is_amount(ticket->gamma) || (algorithm == DADA && ticket->gamma != 0))
+		return "its gamma is out of range";
+	if (!isfinite(1 / (ticket->probability + ticket->gamma)))
+		return "its probability is too small";
+	if (!is_amount(ticket->z) || !is_amount(ticket->m))
+		return "its z or m is out of range";
+	if (algorithm == DEDA && (ticket->z > learner->z[ticket->arm] ||
+							  ticket->m > learner->m[ticket->arm]))
+		return "its z or m is greater than the state's";
+	return NULL;
+}
+
+/*
+ * Return eta of the next round, t + 1, whose delay is announced as given.
+ *
+ * It uses s < t in the sum of tau-tilde, as the paper's reduction to the
+ * effective delays needs (section 5 writes s <= t).
+ */
+double
+learner_step_size(const Learner *learner, int64_t delay)
+{
+	const LearnerParams *params = &learner->params;
+	double		arms = params->arms;
+	double		log_arms = log(arms);
+	double		t = (double) learner->round + 1;
+	double		cumulative_delay = learner->cumulative_delay +
+		(double) learner->outstanding;
+
+	switch (params->algorithm)
+	{
+		case DADA:				/* Corollary 3.2; section 5, theorem (i) */
+			return params->step_scale *
+				sqrt(log_arms / (t * arms + cumulative_delay));
+
+		case DADA_IX:			/* Corollary 4.2; section 5, theorem (ii) */
+			return params->step_scale / 2 *
+				sqrt(3 * log_arms / (2 * t * arms + cumulative_delay));
+
+		case DEDA:				/* Algorithm 1 */
+			{
+				double		d = fmax(learner->longest_delay, (double) delay);
+
+				return 1 / ((4 * d * d + 6 * d + 2) / log_arms +
+							sqrt(learner->lbck) / sqrt(log_arms));
+			}
+	}
+	return 0;					/* not reached */
+}
+
+/*
+ * Fill in the weight exp(-eta (z_i - min z)) of every arm, and return their
+ * sum; the probability of arm i is weights[i] / sum.
+ */
+double
+learner_weights(const Learner *learner, double step_size, double *weights)
+{
+	int32_t		arms = learner->params.arms;
+	const double *z = learner->z;
+	double		least = z[0];
+	double		total = 0;
+
+	for (int32_t i = 1; i < arms; i++)
+		least = z[i] < least ? z[i] : least;
+	for (int32_t i = 0; i < arms; i++)
+	{
+		weights[i] = exp(-step_size * (z[i] - least));
+		total += weights[i];
+	}
+	return total;
+}
+
+/*
+ * Pick an arm with one uniform draw from the multiples of 2^-52 in [0, 1).
+ *
+ * The middle of the draw's cell is used, not its lower end: 0 would always hit
+ * the first arm, however improbable.  So an arm is drawn only if it moves the
+ * running sum across a point that is at least 2^-53 of the total: its
+ * probability is then not below 2^-108, and no loss estimate can exceed 2^108.  In
+ * particular an arm whose probability rounds to zero is never drawn.
+ */
+int32_t
+learner_sample(const double *weights, int32_t arms, double total, double uniform)
+{
+	double		target = (uniform + DBL_EPSILON / 2) * total;
+	double		sum = 0;
+	int32_t		last = 0;
+
+	for (int32_t i = 0; i < arms; i++)
+	{
+		double		next = sum + weights[i];
+
+		if (next > target)
+			return i;
+		if (next > sum)
+			last = i;
+		sum = next;
+	}
+	return last;				/* only if the caller's total is rounded up */
+}
+
+/*
+ * Return how many rounds the learner waits for feedback before it skips the
+ * decision: sqrt(D_t / ln K) as in section 5, but at least the patience.
+ */
+double
+learner_longest_wait(const Learner *learner)
+{
+	return fmax(learner->params.patience,
+				sqrt(learner->cumulative_delay / log(learner->params.arms)));
+}
+
+/*
+ * Play one round: draw an arm, issue its ticket and, with skipping, give up on
+ * rounds that have been open for too long.
+ *
+ * weights is room for K numbers and holds the weights afterwards.  With
+ * skipping, the set of open rounds must have room for the new one.
+ */
+void
+learner_draw(Learner *learner, int64_t delay, double uniform,
+			 double *weights, Ticket *ticket, double *step_size)
+{
+	const LearnerParams *params = &learner->params;
+	double		eta = learner_step_size(learner, delay);
+	double		total = learner_weights(learner, eta, weights);
+	int32_t		arm = learner_sample(weights, params->arms, total, uniform);
+
+	learner->cumulative_delay += (double) learner->outstanding;
+	learner->outstanding++;
+	learner->round++;
+
+	ticket->round = learner->round;
+	ticket->arm = arm;
+	ticket->probability = weights[arm] / total;
+	ticket->gamma = params->algorithm == DADA ? 0 : eta;
+	ticket->z = 0;
+	ticket->m = 0;
+
+	if (params->algorithm == DEDA)
+	{
+		size_t		size = (size_t) params->arms * sizeof(double);
+
+		ticket->z = learner->z[arm];
+		ticket->m = learner->m[arm];
+		learner->longest_delay = fmax(learner->longest_delay, (double) delay);
+		memset(learner->z_tie, 0, size);
+		memset(learner->m_tie, 0, size);
+	}
+
+	if (params->skipping)
+	{
+		double		longest_wait = learner_longest_wait(learner);
+		int64_t		oldest;
+
+		open_rounds_add(&learner->open, learner->round);
+		while ((oldest = open_rounds_next(&learner->open, 0)) != 0 &&
+			   (double) (learner->round - oldest) > longest_wait)
+		{
+			open_rounds_remove(&learner->open, oldest);
+			learner->outstanding--;
+		}
+	}
+
+	*step_size = eta;
+}
+
+/*
+ * Work out what the loss of a decision adds to the sums.
+ *
+ * DEDA handles all feedback between two decisions as one batch: the terms of
+ * Algorithm 1 use m_{t+1} and z_{t+1}, which include the whole batch.  Feedback
+ * that is already there cannot know what will follow it in the same round, so
+ * each newcomer adds, besides its own term, what the earlier ones of its arm
+ * lack: estimate * (m_tie + p * z_tie).
+ */
+void
+learner_feedback(const Learner *learner, const Ticket *ticket, double loss,
+				 Feedback *feedback)
+{
+	int32_t		arm = ticket->arm;
+
+	/* equations (1) and (2) */
+	feedback->estimate = loss / (ticket->probability + ticket->gamma);
+	feedback->arm = arm;
+	feedback->delay = learner->round - ticket->round;
+	feedback->expected = 0;
+	feedback->lbck = 0;
+
+	if (learner->params.algorithm == DEDA)
+	{
+		double		expected = feedback->estimate * ticket->probability;
+		double		m_since = add_bounded(learner->m[arm], expected) - ticket->m;
+		double		z_since = add_bounded(learner->z[arm], feedback->estimate) - ticket->z;
+
+		/* sums made in another order may differ by a rounding error */
+		m_since = add_bounded(fmax(m_since, 0), learner->m_tie[arm]);
+		z_since = add_bounded(fmax(z_since, 0), learner->z_tie[arm]);
+
+		feedback->expected = expected;
+		feedback->lbck = fmin(feedback->estimate * m_since + expected * z_since,
+							  DBL_MAX);
+	}
+}
+
+/*
+ * Add a feedback to the sums.
+ */
+void
+learner_add_feedback(Learner *learner, const Feedback *feedback)
+{
+	int32_t		arm = feedback->arm;
+
+	learner->outstanding--;
+	learner->z[arm] = add_bounded(learner->z[arm], feedback->estimate);
+	if (learner->params.algorithm == DEDA)
+	{
+		learner->m[arm] = add_bounded(learner->m[arm], feedback->expected);
+		learner->z_tie[arm] = add_bounded(learner->z_tie[arm], feedback->estimate);
+		learner->m_tie[arm] = add_bounded(learner->m_tie[arm], feedback->expected);
+		learner->lbck = add_bounded(learner->lbck, feedback->lbck);
+		learner->longest_delay = fmax(learner->longest_delay,
+									  (double) feedback->delay);
+	}
+}
+
+/*
+ * Take in the loss of a decision.  Returns false, and changes nothing, if the
+ * learner is not waiting for it any more.
+ */
+bool
+learner_learn(Learner *learner, const Ticket *ticket, double loss)
+{
+	Feedback	feedback;
+
+	if (learner->outstanding == 0 ||
+		(learner->params.skipping &&
+		 !open_rounds_contains(&learner->open, ticket->round)))
+		return false;
+
+	learner_feedback(learner, ticket, loss, &feedback);
+	learner_add_feedback(learner, &feedback);
+	if (learner->params.skipping)
+		open_rounds_remove(&learner->open, ticket->round);
+	return true;
+}

@@ -1,0 +1,129 @@
+/*
+ * learner.h
+ *	  The learners of Gyorgy and Joulani, "Adapting to Delays and Data in
+ *	  Adversarial Multi-Armed Bandits", as plain C.
+ *
+ * Nothing here knows PostgreSQL: no fmgr, no ereport, no palloc.  The caller
+ * owns all memory and has checked all input; see learner_params_problem() and
+ * learner_ticket_problem() for what counts as checked.
+ *
+ * Numeric range.  With up to LEARNER_MAX_ARMS arms and LEARNER_MAX_ROUNDS
+ * rounds every quantity stays finite and the probabilities sum to 1 up to
+ * rounding.  Weights are never stored, only sums of loss estimates; the
+ * smallest sum is subtracted before exponentiating, so the largest weight is
+ * exactly 1 and the sum of weights is never 0.
+ */
+#ifndef DEXP3_LEARNER_H
+#define DEXP3_LEARNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "openrounds.h"
+
+#define LEARNER_MIN_ARMS	2
+#define LEARNER_MAX_ARMS	65535
+
+/* Every round number is exact in a double. */
+#define LEARNER_MAX_ROUNDS	(INT64_C(1) << 53)
+
+/* "No delay was announced" and "no bound on the delay is known". */
+#define NO_DELAY			(-1)
+
+typedef enum Algorithm
+{
+	DADA = 0,					/* DAda-Exp3, estimate (1), Corollary 3.2 */
+	DADA_IX = 1,				/* with implicit exploration, Corollary 4.2 */
+	DEDA = 2					/* DeDa-Exp3, Algorithm 1 */
+} Algorithm;
+
+#define NUM_ALGORITHMS		3
+
+/* What is fixed when a learner is made. */
+typedef struct LearnerParams
+{
+	int32_t		arms;			/* K */
+	Algorithm	algorithm;
+	bool		skipping;		/* not with DEDA */
+	int32_t		patience;		/* rounds that are always waited for, if skipping */
+	int32_t		max_delay;		/* d^B of DEDA, or NO_DELAY */
+	double		step_scale;		/* c; 1 with DEDA */
+} LearnerParams;
+
+/*
+ * Everything a learner remembers between two operations.  Quantities with an
+ * index t are those after round t, the newest.
+ */
+typedef struct Learner
+{
+	LearnerParams params;
+
+	int64_t		round;			/* t, the number of decisions made */
+	int64_t		outstanding;	/* those neither settled nor skipped */
+	double		cumulative_delay;	/* D_t = sum of tau_s for s <= t; an integer */
+	double	   *z;				/* K sums of loss estimates */
+
+	/* DEDA only; otherwise 0 and NULL */
+	double		longest_delay;	/* d*_t; an integer */
+	double		lbck;			/* Lbck_t */
+	double	   *m;				/* K sums of estimate * probability */
+	double	   *z_tie;			/* the part of z that arrived since round t ... */
+	double	   *m_tie;			/* ... and that of m */
+
+	/* skipping only; otherwise empty */
+	OpenRounds	open;			/* which rounds are outstanding */
+} Learner;
+
+/*
+ * What must be remembered of a decision until its feedback arrives.  The loss
+ * estimate is zero for every arm but the one played, so these few numbers are
+ * all that Algorithm 1 ever needs back of its vectors m_s, z_s and p_s.
+ */
+typedef struct Ticket
+{
+	int64_t		round;			/* s */
+	int32_t		arm;			/* A_s, counted from 0 */
+	double		probability;	/* p_s,arm, as used in the draw */
+	double		gamma;			/* gamma_s; 0 with DADA */
+	double		z;				/* z_s,arm; 0 unless DEDA */
+	double		m;				/* m_s,arm; 0 unless DEDA */
+} Ticket;
+
+/* What one feedback adds to the learner's sums. */
+typedef struct Feedback
+{
+	int32_t		arm;
+	int64_t		delay;			/* d_s */
+	double		estimate;		/* of the loss, to z */
+	double		expected;		/* estimate * probability, to m; DEDA only */
+	double		lbck;			/* to Lbck; DEDA only */
+} Feedback;
+
+/* How many vectors of length K a learner has: z, and with DEDA m, z_tie, m_tie. */
+#define NUM_VECTORS(algorithm)	((algorithm) == DEDA ? 4 : 1)
+
+extern void learner_init(Learner *learner, const LearnerParams *params,
+						 double *vectors);
+
+/* Checking. Each returns NULL, or what is wrong in a few words. */
+extern const char *learner_params_problem(const LearnerParams *params);
+extern const char *learner_ticket_problem(const Learner *learner,
+										  const Ticket *ticket);
+
+/* The formulas. */
+extern double learner_step_size(const Learner *learner, int64_t delay);
+extern double learner_weights(const Learner *learner, double step_size,
+							  double *weights);
+extern int32_t learner_sample(const double *weights, int32_t arms,
+							  double total, double uniform);
+extern double learner_longest_wait(const Learner *learner);
+extern void learner_feedback(const Learner *learner, const Ticket *ticket,
+							 double loss, Feedback *feedback);
+extern void learner_add_feedback(Learner *learner, const Feedback *feedback);
+
+/* One round, and one feedback, of sequential play. */
+extern void learner_draw(Learner *learner, int64_t delay, double uniform,
+						 double *weights, Ticket *ticket, double *step_size);
+extern bool learner_learn(Learner *learner, const Ticket *ticket, double loss);
+
+#endif							/* DEXP3_LEARNER_H */

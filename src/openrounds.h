@@ -1,0 +1,37 @@
+/*
+ * openrounds.h
+ *	  The set of rounds that a skipping learner still waits for.
+ *
+ * One bit a round, from the 64 rounds that hold the oldest open one to those
+ * that hold the newest: membership and removal take constant time, and the
+ * size is bounded by the skipping rule itself, because no open round is older
+ * than max(patience, sqrt(D_t / ln K)) + 1 rounds.  The first and the last word
+ * are never zero, so that equal sets are equal byte by byte.
+ *
+ * Plain C; the caller owns the words and sees to it that there is room.
+ */
+#ifndef DEXP3_OPENROUNDS_H
+#define DEXP3_OPENROUNDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ROUNDS_PER_WORD		64
+
+typedef struct OpenRounds
+{
+	int64_t		first_word;		/* words[0] is for the rounds from 64 *
+								 * first_word; 0 if the set is empty */
+	int64_t		nwords;
+	uint64_t   *words;
+} OpenRounds;
+
+extern int64_t open_rounds_words_with(const OpenRounds *open, int64_t round);
+extern void open_rounds_add(OpenRounds *open, int64_t round);
+extern bool open_rounds_contains(const OpenRounds *open, int64_t round);
+extern void open_rounds_remove(OpenRounds *open, int64_t round);
+extern int64_t open_rounds_next(const OpenRounds *open, int64_t after);
+extern const char *open_rounds_problem(const OpenRounds *open,
+									   int64_t newest, int64_t count);
+
+#endif							/* DEXP3_OPENROUNDS_H */

@@ -1,0 +1,24 @@
+/*
+ * random.h
+ *	  The session's random numbers.
+ */
+#ifndef DEXP3_RANDOM_H
+#define DEXP3_RANDOM_H
+
+#include "fmgr.h"
+#include "utils/fmgrprotos.h"
+
+/*
+ * Draw uniformly from [0, 1) as the SQL function random() does: the same
+ * generator, so that setseed() makes draws repeatable.
+ */
+static inline double
+session_random(void)
+{
+	LOCAL_FCINFO(fcinfo, 0);
+
+	InitFunctionCallInfoData(*fcinfo, NULL, 0, InvalidOid, NULL, NULL);
+	return DatumGetFloat8(drandom(fcinfo));
+}
+
+#endif							/* DEXP3_RANDOM_H */

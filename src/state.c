@@ -1,0 +1,254 @@
+/*
+ * state.c
+ *	  The stored format of bandit_state: making, checking, viewing.
+ *
+ * Every value that enters, as text, in binary or from disk, passes
+ * state_problem().  The rest of the code sees a state only as a Learner: a
+ * view whose vectors point into the value.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "state.h"
+
+static const char *const algorithm_names[NUM_ALGORITHMS] = {
+	[DADA] = "dada",
+	[DADA_IX] = "dada-ix",
+	[DEDA] = "deda"
+};
+
+const char *
+algorithm_name(Algorithm algorithm)
+{
+	return algorithm_names[algorithm];
+}
+
+bool
+algorithm_by_name(const char *name, Algorithm *algorithm)
+{
+	for (int i = 0; i < NUM_ALGORITHMS; i++)
+	{
+		if (strcmp(name, algorithm_names[i]) == 0)
+		{
+			*algorithm = (Algorithm) i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Return the size of a state.  arms must be in range, so that only the number
+ * of words can make it too large.
+ */
+static Size
+state_size(Algorithm algorithm, int32 arms, int64 open_nwords)
+{
+	Size		size = offsetof(BanditState, vectors) +
+		NUM_VECTORS(algorithm) * (Size) arms * sizeof(double);
+
+	if (open_nwords > (int64) ((MaxAllocSize - size) / sizeof(uint64)))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("bandit_state would exceed the size limit of 1 GB"),
+				 errdetail("Its open rounds span more than " INT64_FORMAT " rounds.",
+						   (int64) ((MaxAllocSize - size) / sizeof(uint64)) *
+						   ROUNDS_PER_WORD),
+				 errhint("Use a smaller patience, or deliver feedback earlier.")));
+	return size + (Size) open_nwords * sizeof(uint64);
+}
+
+/*
+ * Make the state of a learner that has not played yet, with room for the given
+ * number of words of open rounds.
+ */
+BanditState *
+state_make(const LearnerParams *params, int64 open_nwords)
+{
+	Size		size = state_size(params->algorithm, params->arms, open_nwords);
+	BanditState *state = palloc0(size);
+	Learner		learner;
+
+	SET_VARSIZE(state, size);
+	state->version = BANDIT_STATE_VERSION;
+	state->algorithm = params->algorithm;
+	state->skipping = params->skipping;
+	state->arms = params->arms;
+	state->patience = params->patience;
+	state->max_delay = params->max_delay;
+	state->step_scale = params->step_scale;
+	state->open_nwords = open_nwords;
+
+	learner_init(&learner, params, state->vectors);
+	state->longest_delay = learner.longest_delay;
+	return state;
+}
+
+/*
+ * Make the learner a view of the state.  The scalars are copied, the vectors
+ * and the open rounds are those of the state itself.
+ */
+void
+state_view(BanditState *state, Learner *learner)
+{
+	LearnerParams params = {
+		.arms = state->arms,
+		.algorithm = (Algorithm) state->algorithm,
+		.skipping = state->skipping != 0,
+		.patience = state->patience,
+		.max_delay = state->max_delay,
+		.step_scale = state->step_scale
+	};
+
+	learner_init(learner, &params, state->vectors);
+	learner->round = state->round;
+	learner->outstanding = state->outstanding;
+	learner->cumulative_delay = state->cumulative_delay;
+	learner->longest_delay = state->longest_delay;
+	learner->lbck = state->lbck;
+	learner->open.first_word = state->open_first_word;
+	learner->open.nwords = state->open_nwords;
+	learner->open.words = (uint64_t *)
+		(state->vectors + NUM_VECTORS(params.algorithm) * (Size) params.arms);
+}
+
+/*
+ * Write back the scalars of a view, and give the state its final size.
+ */
+void
+state_store(BanditState *state, const Learner *learner)
+{
+	state->round = learner->round;
+	state->outstanding = learner->outstanding;
+	state->cumulative_delay = learner->cumulative_delay;
+	state->longest_delay = learner->longest_delay;
+	state->lbck = learner->lbck;
+	state->open_first_word = learner->open.first_word;
+	state->open_nwords = learner->open.nwords;
+	SET_VARSIZE(state, state_size(learner->params.algorithm,
+								  learner->params.arms,
+								  learner->open.nwords));
+	Assert(state_problem(state) == NULL);
+}
+
+static bool
+is_count(double x)
+{
+	return isfinite(x) && !signbit(x) && x == floor(x);
+}
+
+/*
+ * Check a state that came from outside.  Returns NULL if everything that the
+ * code relies on holds, otherwise what is wrong.  The value's size must at
+ * least cover the fixed fields.
+ */
+const char *
+state_problem(const BanditState *state)
+{
+	Learner		learner;
+	const char *problem;
+	double		rounds;
+	Size		nvalues;
+
+	if (state->version != BANDIT_STATE_VERSION)
+		return "its format version is not supported";
+	if (state->reserved != 0 || state->reserved2 != 0)
+		return "its reserved bytes are not zero";
+	if (state->skipping > 1)
+		return "its skipping flag is not a boolean";
+
+	/* reads nothing beyond the fixed fields yet */
+	state_view(unconstify(BanditState *, state), &learner);
+	problem = learner_params_problem(&learner.params);
+	if (problem != NULL)
+		return problem;
+	if (state->open_nwords < 0 || (state->open_nwords > 0 && !state->skipping) ||
+		state->open_nwords > (int64) (MaxAllocSize / sizeof(uint64)) ||
+		VARSIZE(state) != state_size(learner.params.algorithm, state->arms,
+									 state->open_nwords))
+		return "its size is wrong";
+
+	if (state->round < 0 || state->round > LEARNER_MAX_ROUNDS)
+		return "its number of rounds is out of range";
+	if (state->outstanding < 0 || state->outstanding > state->round)
+		return "its number of outstanding rounds is out of range";
+	rounds = (double) state->round;
+	if (!is_count(state->cumulative_delay) ||
+		state->cumulative_delay > rounds * rounds / 2)
+		return "its cumulative delay is out of range";
+	if (!is_count(state->longest_delay) ||
+		state->longest_delay > (double) LEARNER_MAX_ROUNDS ||
+		state->longest_delay < state->max_delay ||
+		(state->longest_delay != 0 && state->algorithm != DEDA))
+		return "its longest delay is out of range";
+	if (!isfinite(state->lbck) || signbit(state->lbck) ||
+		(state->lbck != 0 && state->algorithm != DEDA))
+		return "its lbck is out of range";
+
+	nvalues = NUM_VECTORS(state->algorithm) * (Size) state->arms;
+	for (Size i = 0; i < nvalues; i++)
+	{
+		if (!isfinite(state->vectors[i]) || signbit(state->vectors[i]))
+			return "a sum of loss estimates is not a finite, non-negative number";
+	}
+
+	if (!state->skipping)
+		return state->open_first_word == 0 ? NULL : "its size is wrong";
+	return open_rounds_problem(&learner.open, state->round, state->outstanding);
+}
+
+BanditState *
+state_copy(const BanditState *state)
+{
+	Size		size = VARSIZE(state);
+	BanditState *copy = palloc(size);
+
+	memcpy(copy, state, size);
+	return copy;
+}
+
+/*
+ * Copy a state, with room for one more open round.
+ */
+BanditState *
+state_copy_for_draw(const BanditState *state)
+{
+	Learner		learner;
+	BanditState *copy;
+	int64		nwords = 0;
+
+	state_view(unconstify(BanditState *, state), &learner);
+	if (learner.params.skipping)
+		nwords = open_rounds_words_with(&learner.open, learner.round + 1);
+	nwords = Max(nwords, learner.open.nwords);
+
+	copy = palloc(state_size(learner.params.algorithm, learner.params.arms, nwords));
+	memcpy(copy, state, VARSIZE(state));
+	return copy;
+}
+
+/*
+ * Fetch a state, detoasted and checked.  The result may be the caller's own
+ * value: copy it before changing it.
+ */
+BanditState *
+DatumGetBanditState(Datum value)
+{
+	BanditState *state = (BanditState *) PG_DETOAST_DATUM(value);
+	const char *problem = NULL;
+
+	if (VARSIZE(state) < offsetof(BanditState, vectors))
+		problem = "its size is wrong";
+	else
+		problem = state_problem(state);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("invalid value of type %s", "bandit_state"),
+				 errdetail("Stored value is wrong: %s.", problem)));
+	return state;
+}

@@ -1,0 +1,61 @@
+/*
+ * state.h
+ *	  The type bandit_state: a learner as one value.
+ */
+#ifndef DEXP3_STATE_H
+#define DEXP3_STATE_H
+
+#include "fmgr.h"
+
+#include "learner.h"
+
+#define BANDIT_STATE_VERSION	1
+
+/*
+ * The stored format, version 1; doc/format.md tells it byte by byte.
+ *
+ * The form is canonical: fields that an algorithm does not use are zero (or
+ * NO_DELAY), so two states are equal if and only if their bytes are.
+ */
+typedef struct BanditState
+{
+	int32		vl_len_;		/* varlena header (do not touch directly!) */
+	uint8		version;		/* BANDIT_STATE_VERSION */
+	uint8		algorithm;		/* an Algorithm */
+	uint8		skipping;		/* 0 or 1 */
+	uint8		reserved;		/* always zero */
+	int32		arms;
+	int32		patience;
+	int32		max_delay;
+	int32		reserved2;		/* always zero */
+	double		step_scale;
+	int64		round;
+	int64		outstanding;
+	double		cumulative_delay;
+	double		longest_delay;
+	double		lbck;
+	int64		open_first_word;
+	int64		open_nwords;
+	double		vectors[FLEXIBLE_ARRAY_MEMBER];
+
+	/*
+	 * vectors is z; with DEDA also m, z_tie and m_tie, each of length arms.
+	 * open_nwords words of the set of open rounds follow.
+	 */
+} BanditState;
+
+extern BanditState *state_make(const LearnerParams *params, int64 open_nwords);
+extern const char *state_problem(const BanditState *state);
+extern void state_view(BanditState *state, Learner *learner);
+extern BanditState *state_copy_for_draw(const BanditState *state);
+extern BanditState *state_copy(const BanditState *state);
+extern void state_store(BanditState *state, const Learner *learner);
+extern BanditState *DatumGetBanditState(Datum value);
+
+extern const char *algorithm_name(Algorithm algorithm);
+extern bool algorithm_by_name(const char *name, Algorithm *algorithm);
+
+#define PG_GETARG_BANDIT_STATE(n)	DatumGetBanditState(PG_GETARG_DATUM(n))
+#define PG_RETURN_BANDIT_STATE(s)	PG_RETURN_POINTER(s)
+
+#endif							/* DEXP3_STATE_H */

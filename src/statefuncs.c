@@ -1,0 +1,235 @@
+/*
+ * statefuncs.c
+ *	  SQL functions on bandit_state: make one, draw, learn, look inside.
+ *
+ * A bandit in a column of the user's own table.  Nothing here keeps anything
+ * between two calls; who owns the value decides about locking and visibility.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "funcapi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/typcache.h"
+
+#include "arguments.h"
+#include "compat.h"
+#include "random.h"
+#include "state.h"
+
+PG_FUNCTION_INFO_V1(bandit_new);
+PG_FUNCTION_INFO_V1(bandit_draw);
+PG_FUNCTION_INFO_V1(bandit_learn);
+PG_FUNCTION_INFO_V1(bandit_state_probabilities);
+PG_FUNCTION_INFO_V1(bandit_state_step_size);
+
+/* The columns of the composite type bandit_ticket. */
+enum
+{
+	TICKET_ROUND,
+	TICKET_ARM,					/* counted from 1 */
+	TICKET_PROBABILITY,
+	TICKET_GAMMA,
+	TICKET_Z,
+	TICKET_M,
+	TICKET_NATTS
+};
+
+static const Oid ticket_types[TICKET_NATTS] = {
+	INT8OID, INT4OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID
+};
+
+static void
+invalid_ticket(const char *problem)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("ticket does not fit the state: %s", problem)));
+}
+
+static Datum
+ticket_to_datum(const Ticket *ticket, Oid type)
+{
+	TupleDesc	tupdesc = lookup_rowtype_tupdesc(type, -1);
+	Datum		values[TICKET_NATTS];
+	bool		nulls[TICKET_NATTS] = {0};
+	Datum		result;
+
+	Assert(tupdesc->natts == TICKET_NATTS);
+	values[TICKET_ROUND] = Int64GetDatum(ticket->round);
+	values[TICKET_ARM] = Int32GetDatum(ticket->arm + 1);
+	values[TICKET_PROBABILITY] = Float8GetDatum(ticket->probability);
+	values[TICKET_GAMMA] = Float8GetDatum(ticket->gamma);
+	values[TICKET_Z] = Float8GetDatum(ticket->z);
+	values[TICKET_M] = Float8GetDatum(ticket->m);
+	result = HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
+	ReleaseTupleDesc(tupdesc);
+	return result;
+}
+
+static void
+datum_to_ticket(Datum datum, Ticket *ticket)
+{
+	HeapTupleHeader header = DatumGetHeapTupleHeader(datum);
+	TupleDesc	tupdesc = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header),
+												 HeapTupleHeaderGetTypMod(header));
+	HeapTupleData tuple;
+	Datum		values[TICKET_NATTS];
+	bool		nulls[TICKET_NATTS];
+
+	/* somebody may have altered the composite type */
+	if (tupdesc->natts != TICKET_NATTS)
+		elog(ERROR, "unexpected layout of type bandit_ticket");
+	for (int i = 0; i < TICKET_NATTS; i++)
+	{
+		if (TupleDescAttr(tupdesc, i)->atttypid != ticket_types[i])
+			elog(ERROR, "unexpected layout of type bandit_ticket");
+	}
+
+	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+	tuple.t_data = header;
+	ItemPointerSetInvalid(&tuple.t_self);
+	tuple.t_tableOid = InvalidOid;
+	heap_deform_tuple(&tuple, tupdesc, values, nulls);
+	ReleaseTupleDesc(tupdesc);
+
+	for (int i = 0; i < TICKET_NATTS; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("no field of a ticket may be null")));
+	}
+	ticket->round = DatumGetInt64(values[TICKET_ROUND]);
+	ticket->arm = DatumGetInt32(values[TICKET_ARM]);
+	if (ticket->arm > 0)
+		ticket->arm--;
+	else
+		ticket->arm = -1;		/* no overflow, and not an arm */
+	ticket->probability = DatumGetFloat8(values[TICKET_PROBABILITY]);
+	ticket->gamma = DatumGetFloat8(values[TICKET_GAMMA]);
+	ticket->z = DatumGetFloat8(values[TICKET_Z]);
+	ticket->m = DatumGetFloat8(values[TICKET_M]);
+}
+
+/*
+ * bandit_new(arms, algorithm, skipping, patience, max_delay, step_scale)
+ */
+Datum
+bandit_new(PG_FUNCTION_ARGS)
+{
+	LearnerParams params;
+
+	if (PG_ARGISNULL(0))
+		null_argument("arms");
+	argument_params(fcinfo, 1, PG_GETARG_INT32(0), &params);
+	PG_RETURN_BANDIT_STATE(state_make(&params, 0));
+}
+
+/*
+ * bandit_draw(state, delay, OUT state, OUT ticket): play one round
+ */
+Datum
+bandit_draw(PG_FUNCTION_ARGS)
+{
+	BanditState *state;
+	Learner		learner;
+	Ticket		ticket;
+	double		step_size;
+	double	   *weights;
+	int64		delay;
+	TupleDesc	tupdesc;
+	Datum		values[2];
+	bool		nulls[2] = {0};
+
+	if (PG_ARGISNULL(0))
+		null_argument("state");
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	state = PG_GETARG_BANDIT_STATE(0);
+	if (state->round >= LEARNER_MAX_ROUNDS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a bandit cannot play more than " INT64_FORMAT " rounds",
+						(int64) LEARNER_MAX_ROUNDS)));
+
+	state = state_copy_for_draw(state);
+	state_view(state, &learner);
+	delay = argument_delay(fcinfo, 1, &learner.params);
+	weights = palloc(sizeof(double) * learner.params.arms);
+	learner_draw(&learner, delay, session_random(), weights, &ticket, &step_size);
+	state_store(state, &learner);
+
+	values[0] = PointerGetDatum(state);
+	values[1] = ticket_to_datum(&ticket, TupleDescAttr(tupdesc, 1)->atttypid);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
+													  values, nulls)));
+}
+
+/*
+ * bandit_learn(state, ticket, loss): the state after this feedback
+ */
+Datum
+bandit_learn(PG_FUNCTION_ARGS)
+{
+	BanditState *state;
+	Learner		learner;
+	Ticket		ticket;
+	double		loss;
+	const char *problem;
+
+	if (PG_ARGISNULL(0))
+		null_argument("state");
+	if (PG_ARGISNULL(1))
+		null_argument("ticket");
+	loss = argument_loss(fcinfo, 2);
+	datum_to_ticket(PG_GETARG_DATUM(1), &ticket);
+
+	state = state_copy(PG_GETARG_BANDIT_STATE(0));
+	state_view(state, &learner);
+	problem = learner_ticket_problem(&learner, &ticket);
+	if (problem != NULL)
+		invalid_ticket(problem);
+	if (learner_learn(&learner, &ticket, loss))
+		state_store(state, &learner);
+	PG_RETURN_BANDIT_STATE(state);
+}
+
+/*
+ * bandit_probabilities(state): what the next draw would use
+ */
+Datum
+bandit_state_probabilities(PG_FUNCTION_ARGS)
+{
+	BanditState *state = PG_GETARG_BANDIT_STATE(0);
+	Learner		learner;
+	double	   *weights;
+	double		total;
+	Datum	   *elements;
+
+	state_view(state, &learner);
+	weights = palloc(sizeof(double) * learner.params.arms);
+	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY),
+							weights);
+	elements = palloc(sizeof(Datum) * learner.params.arms);
+	for (int i = 0; i < learner.params.arms; i++)
+		elements[i] = Float8GetDatum(weights[i] / total);
+	PG_RETURN_ARRAYTYPE_P(construct_array(elements, learner.params.arms, FLOAT8OID,
+										  sizeof(float8), FLOAT8PASSBYVAL,
+										  TYPALIGN_DOUBLE));
+}
+
+/*
+ * bandit_step_size(state): eta of the next round
+ */
+Datum
+bandit_state_step_size(PG_FUNCTION_ARGS)
+{
+	Learner		learner;
+
+	state_view(PG_GETARG_BANDIT_STATE(0), &learner);
+	PG_RETURN_FLOAT8(learner_step_size(&learner, NO_DELAY));
+}
