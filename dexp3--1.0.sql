@@ -207,3 +207,270 @@ CREATE FUNCTION bandit_simulate(
 
 COMMENT ON FUNCTION bandit_simulate(double precision[], integer[], text, boolean, integer, integer, double precision, bigint)
 	IS 'play a bandit on known losses and delays';
+
+--
+-- Managed bandits: the tables
+--
+-- Nothing but the extension's functions writes to them.  xact has a meaning in
+-- its own cluster only, so rows that arrive from elsewhere are stamped anew by
+-- triggers; those fire always, also in a restore and for a subscription.
+--
+
+CREATE SCHEMA dexp3;
+COMMENT ON SCHEMA dexp3 IS 'managed bandits and their log';
+
+CREATE SEQUENCE dexp3.bandit_id_seq AS integer;
+COMMENT ON SEQUENCE dexp3.bandit_id_seq IS 'identifiers of bandits';
+
+CREATE TABLE dexp3.bandit (
+	bandit_id integer NOT NULL DEFAULT nextval('dexp3.bandit_id_seq'),
+	name text COLLATE "C" NOT NULL,
+	arms text[] NOT NULL,
+	algorithm text NOT NULL,
+	skipping boolean NOT NULL,
+	patience integer NOT NULL,
+	max_delay integer,
+	step_scale double precision NOT NULL,
+	epoch integer NOT NULL DEFAULT 1,
+	created_at timestamptz NOT NULL DEFAULT now(),
+	CONSTRAINT bandit_pkey PRIMARY KEY (bandit_id),
+	CONSTRAINT bandit_name_key UNIQUE (name)
+);
+
+COMMENT ON TABLE dexp3.bandit IS 'managed bandits';
+COMMENT ON COLUMN dexp3.bandit.bandit_id IS 'identifier, never used again';
+COMMENT ON COLUMN dexp3.bandit.name IS 'name, as given to bandit_create';
+COMMENT ON COLUMN dexp3.bandit.arms IS 'names of the arms';
+COMMENT ON COLUMN dexp3.bandit.algorithm IS 'dada, dada-ix or deda';
+COMMENT ON COLUMN dexp3.bandit.skipping IS 'whether decisions without feedback are given up after some time';
+COMMENT ON COLUMN dexp3.bandit.patience IS 'with skipping: the number of rounds that are always waited for';
+COMMENT ON COLUMN dexp3.bandit.max_delay IS 'deda: upper bound on all delays, in rounds';
+COMMENT ON COLUMN dexp3.bandit.step_scale IS 'factor on the step size';
+COMMENT ON COLUMN dexp3.bandit.epoch IS 'starts at 1, counted up by bandit_reset';
+COMMENT ON COLUMN dexp3.bandit.created_at IS 'time of bandit_create';
+
+CREATE SEQUENCE dexp3.decision_id_seq;
+COMMENT ON SEQUENCE dexp3.decision_id_seq IS 'identifiers of decisions';
+
+CREATE TABLE dexp3.decision (
+	decision_id bigint NOT NULL,
+	bandit_id integer NOT NULL,
+	epoch integer NOT NULL,
+	round bigint NOT NULL,
+	outstanding bigint NOT NULL,
+	probability double precision NOT NULL,
+	gamma double precision NOT NULL,
+	decided_at timestamptz NOT NULL,
+	xact xid8 NOT NULL,
+	arm integer NOT NULL,
+	delay integer,
+	z double precision,
+	m double precision,
+	CONSTRAINT decision_pkey PRIMARY KEY (decision_id)
+);
+
+CREATE INDEX decision_log_idx ON dexp3.decision (bandit_id, epoch, xact);
+
+COMMENT ON TABLE dexp3.decision IS 'one row for each bandit_choose';
+COMMENT ON COLUMN dexp3.decision.decision_id IS 'identifier, to be given to bandit_feedback';
+COMMENT ON COLUMN dexp3.decision.bandit_id IS 'the bandit';
+COMMENT ON COLUMN dexp3.decision.epoch IS 'its epoch at that time';
+COMMENT ON COLUMN dexp3.decision.round IS 'its round; sessions that choose at the same time may get the same one';
+COMMENT ON COLUMN dexp3.decision.outstanding IS 'how many earlier decisions were open';
+COMMENT ON COLUMN dexp3.decision.probability IS 'the probability that the arm was drawn with';
+COMMENT ON COLUMN dexp3.decision.gamma IS 'implicit exploration: the loss is divided by probability + gamma';
+COMMENT ON COLUMN dexp3.decision.decided_at IS 'start of the statement that chose';
+COMMENT ON COLUMN dexp3.decision.xact IS 'transaction under which the row became visible in this cluster';
+COMMENT ON COLUMN dexp3.decision.arm IS 'the arm drawn, from 1';
+COMMENT ON COLUMN dexp3.decision.delay IS 'deda: the delay as announced';
+COMMENT ON COLUMN dexp3.decision.z IS 'deda: the arm''s sum of loss estimates at that time, null for 0';
+COMMENT ON COLUMN dexp3.decision.m IS 'deda: the arm''s sum of estimate times probability at that time, null for 0';
+
+CREATE TABLE dexp3.feedback (
+	decision_id bigint NOT NULL,
+	bandit_id integer NOT NULL,
+	epoch integer NOT NULL,
+	round bigint NOT NULL,
+	delay bigint NOT NULL,
+	received_at timestamptz NOT NULL,
+	xact xid8 NOT NULL,
+	loss double precision,
+	estimate double precision,
+	arm integer,
+	expected double precision,
+	lbck double precision,
+	CONSTRAINT feedback_pkey PRIMARY KEY (decision_id)
+);
+
+CREATE INDEX feedback_log_idx ON dexp3.feedback (bandit_id, epoch, xact);
+
+COMMENT ON TABLE dexp3.feedback IS 'one row for each decision that was settled or skipped';
+COMMENT ON COLUMN dexp3.feedback.decision_id IS 'the decision';
+COMMENT ON COLUMN dexp3.feedback.bandit_id IS 'its bandit';
+COMMENT ON COLUMN dexp3.feedback.epoch IS 'its epoch';
+COMMENT ON COLUMN dexp3.feedback.round IS 'the newest round when the feedback arrived';
+COMMENT ON COLUMN dexp3.feedback.delay IS 'by how many rounds that was after the decision';
+COMMENT ON COLUMN dexp3.feedback.received_at IS 'start of the statement that brought it';
+COMMENT ON COLUMN dexp3.feedback.xact IS 'transaction under which the row became visible in this cluster';
+COMMENT ON COLUMN dexp3.feedback.loss IS 'the loss; null if the decision was skipped';
+COMMENT ON COLUMN dexp3.feedback.estimate IS 'the loss estimate: loss / (probability + gamma)';
+COMMENT ON COLUMN dexp3.feedback.arm IS 'the arm, from 1; null if the decision was skipped';
+COMMENT ON COLUMN dexp3.feedback.expected IS 'deda: estimate times probability, null for 0';
+COMMENT ON COLUMN dexp3.feedback.lbck IS 'deda: what it adds to Lbck, null for 0';
+
+CREATE TABLE dexp3.checkpoint (
+	bandit_id integer NOT NULL,
+	epoch integer NOT NULL,
+	events bigint NOT NULL,
+	written_at timestamptz NOT NULL,
+	state bytea NOT NULL
+);
+
+CREATE INDEX checkpoint_idx ON dexp3.checkpoint (bandit_id, epoch, events);
+
+COMMENT ON TABLE dexp3.checkpoint IS 'states of bandits, to start from; can be removed at any time';
+COMMENT ON COLUMN dexp3.checkpoint.bandit_id IS 'the bandit';
+COMMENT ON COLUMN dexp3.checkpoint.epoch IS 'its epoch';
+COMMENT ON COLUMN dexp3.checkpoint.events IS 'how many decisions and feedbacks it covers';
+COMMENT ON COLUMN dexp3.checkpoint.written_at IS 'when it was written';
+COMMENT ON COLUMN dexp3.checkpoint.state IS 'the state, in an internal form';
+
+CREATE FUNCTION dexp3.bandit_changed() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME';
+CREATE FUNCTION dexp3.log_arrival() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'bandit_log_arrival';
+CREATE FUNCTION dexp3.checkpoint_arrival() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'bandit_checkpoint_arrival';
+
+COMMENT ON FUNCTION dexp3.bandit_changed() IS 'makes all sessions read dexp3.bandit again';
+COMMENT ON FUNCTION dexp3.log_arrival() IS 'stamps log rows that come from elsewhere';
+COMMENT ON FUNCTION dexp3.checkpoint_arrival() IS 'drops checkpoints that come from elsewhere';
+
+CREATE TRIGGER bandit_changed AFTER INSERT OR UPDATE OR DELETE ON dexp3.bandit
+	FOR EACH ROW EXECUTE FUNCTION dexp3.bandit_changed();
+CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.decision
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
+CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.feedback
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
+CREATE TRIGGER checkpoint_arrival BEFORE INSERT ON dexp3.checkpoint
+	FOR EACH ROW EXECUTE FUNCTION dexp3.checkpoint_arrival();
+
+ALTER TABLE dexp3.bandit ENABLE ALWAYS TRIGGER bandit_changed;
+ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_arrival;
+ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_arrival;
+ALTER TABLE dexp3.checkpoint ENABLE ALWAYS TRIGGER checkpoint_arrival;
+
+CREATE VIEW dexp3.pending AS
+	SELECT d.decision_id, b.name AS bandit, d.round, b.arms[d.arm] AS arm,
+		d.probability, d.decided_at
+	FROM dexp3.decision d JOIN dexp3.bandit b USING (bandit_id, epoch)
+	WHERE NOT EXISTS (SELECT FROM dexp3.feedback f WHERE f.decision_id = d.decision_id);
+
+COMMENT ON VIEW dexp3.pending IS 'decisions whose feedback is waited for';
+
+-- The checkpoints are left out: they can be made again.
+SELECT pg_catalog.pg_extension_config_dump('dexp3.bandit', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.bandit_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.decision', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.decision_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.feedback', '');
+
+GRANT USAGE ON SCHEMA dexp3 TO PUBLIC;
+GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.pending TO PUBLIC;
+
+--
+-- Managed bandits: the functions
+--
+-- Those that take part in the log are not strict, since a silent null would lose
+-- a decision or a loss, and unsafe in parallel queries.
+--
+
+CREATE FUNCTION bandit_create(
+	name text,
+	arms text[],
+	algorithm text DEFAULT 'dada',
+	skipping boolean DEFAULT NULL,
+	patience integer DEFAULT 100,
+	max_delay integer DEFAULT NULL,
+	step_scale double precision DEFAULT 1
+) RETURNS integer
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_create(text, text[], text, boolean, integer, integer, double precision)
+	IS 'make a managed bandit';
+
+CREATE FUNCTION bandit_drop(name text) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_drop(text) IS 'remove a managed bandit and its log';
+
+CREATE FUNCTION bandit_reset(name text) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_reset(text) IS 'let a managed bandit forget all it has learned';
+
+CREATE FUNCTION bandit_choose(
+	bandit text,
+	delay integer DEFAULT NULL,
+	OUT decision_id bigint,
+	OUT arm text,
+	OUT probability double precision
+) RETURNS record
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_choose(text, integer) IS 'choose an arm of a managed bandit';
+
+CREATE FUNCTION bandit_choose_each(
+	bandit text,
+	row_value anyelement,
+	delay integer DEFAULT NULL,
+	OUT decision_id bigint,
+	OUT arm text,
+	OUT probability double precision
+) RETURNS record
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_choose_each(text, anyelement, integer)
+	IS 'bandit_choose for each row that the value comes from';
+
+CREATE FUNCTION bandit_feedback(decision_id bigint, loss double precision) RETURNS text
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_feedback(bigint, double precision)
+	IS 'settle a decision with its loss: applied, duplicate or skipped';
+
+CREATE FUNCTION bandit_reward(decision_id bigint, reward double precision) RETURNS text
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_reward(bigint, double precision)
+	IS 'settle a decision with a reward, which is 1 - loss';
+
+CREATE FUNCTION bandit_feedback_trigger() RETURNS trigger
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_feedback_trigger()
+	IS 'trigger that settles decisions with losses from the rows of a table';
+
+CREATE FUNCTION bandit_probabilities(
+	bandit text
+) RETURNS TABLE (arm text, probability double precision)
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_probabilities(text)
+	IS 'the probability of each arm in the next bandit_choose';
+
+CREATE FUNCTION bandit_current_state(bandit text) RETURNS bandit_state
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_current_state(text)
+	IS 'the state of a managed bandit as a value';

@@ -78,7 +78,8 @@ postgres_packages()
 			return
 		fi
 	done
-	return 1
+	# Before the first "apt-get update" apt knows no package at all.
+	! in_apt postgresql && echo "postgresql postgresql-server-dev-all"
 }
 
 in_apt()
@@ -120,9 +121,8 @@ and set PG_CONFIG if that PostgreSQL is not below /usr/lib/postgresql."
 		output=$("${as_root[@]}" apt-get update 2>&1) || die "apt-get update failed: $output"
 	fi
 
-	find_postgres || postgres=$(postgres_packages) || die "apt knows no PostgreSQL from 15 to 18.
-If its lists are out of date, run 'apt-get update' as root.  If the distribution is
-too old, the PostgreSQL project has packages for it; as root:
+	find_postgres || postgres=$(postgres_packages) || die "apt offers no PostgreSQL from 15 to 18, only
+other versions.  The PostgreSQL project has packages for this distribution; as root:
   apt-get install postgresql-common && /usr/share/postgresql-common/pgdg/apt.postgresql.org.sh
 Or set PG_CONFIG to the pg_config of an installation of your own."
 	read -ra install <<<"apt-get install -y --no-install-recommends $postgres $tools"
@@ -177,12 +177,14 @@ quietly()
 	fi
 }
 
-# Print the processes that run a program of the private installation.
-our_servers()
+# running PROGRAM: print the processes that run a program of the private
+# installation, whoever started them.
+running()
 {
-	find /proc/[0-9]*/exe -maxdepth 0 -lname "${tmp:?}/*" | cut -d / -f 3
+	find /proc/[0-9]*/exe -maxdepth 0 -lname "${tmp:?}/*/$1" | cut -d / -f 3
 }
 
+# Stop what runs, and remove the temporary directory.
 clean_up()
 {
 	local try
@@ -190,6 +192,11 @@ clean_up()
 	[ -n "$tmp" ] || return
 	set +e
 	trap '' INT TERM HUP
+	# initdb may finish: if killed, it would leave shared memory behind.
+	for ((try = 0; try < 100; try++)); do
+		[ -n "$(running initdb)" ] || break
+		sleep 0.1
+	done
 	if [ -n "$job" ]; then
 		kill -TERM -- "-$job"
 		for ((try = 0; try < 50; try++)); do
@@ -202,7 +209,7 @@ clean_up()
 	# get the time that an immediate shutdown needs to free their shared memory.
 	for ((try = 0; try < 100; try++)); do
 		# shellcheck disable=SC2046 # one word for each process
-		kill -QUIT $(our_servers) || break
+		kill -QUIT $(running '*') || break
 		sleep 0.1
 	done
 	cd / && rm -rf "${tmp:?}"

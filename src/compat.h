@@ -5,6 +5,7 @@
 #ifndef DEXP3_COMPAT_H
 #define DEXP3_COMPAT_H
 
+#include "executor/executor.h"
 #include "fmgr.h"
 
 #if PG_VERSION_NUM < 150000
@@ -43,6 +44,20 @@ InputFunctionCallSoft(PGFunction func, char *str, Node *escontext, Datum *result
 	return true;
 }
 #endif
+
+/* Insert the index entries of a new row; with if_new, without waiting. */
+static inline void
+InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
+				  bool if_new, bool *conflict)
+{
+#if PG_VERSION_NUM >= 160000
+	(void) ExecInsertIndexTuples(relinfo, slot, estate, false, if_new, conflict,
+								 NIL, false);
+#else
+	(void) ExecInsertIndexTuples(relinfo, slot, estate, false, if_new, conflict,
+								 NIL);
+#endif
+}
 
 #if PG_VERSION_NUM >= 180000
 #define DEXP3_MODULE_MAGIC	PG_MODULE_MAGIC_EXT(.name = "dexp3")

@@ -9,7 +9,9 @@
 #include "utils/guc.h"
 
 #include "compat.h"
+#include "current.h"
 #include "progress.h"
+#include "tables.h"
 
 DEXP3_MODULE_MAGIC;
 
@@ -25,5 +27,15 @@ _PG_init(void)
 							5000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable("dexp3.cache_memory",
+							"Sets the memory for remembered states of bandits in each session.",
+							"A state that does not fit is read again from its newest checkpoint when it is needed.",
+							&cache_memory,
+							65536, 64, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB,
+							NULL, NULL, NULL);
 	MarkGUCPrefixReserved("dexp3");
+
+	tables_init();
+	current_init();
 }

@@ -1,0 +1,170 @@
+/*
+ * choose.c
+ *	  bandit_choose(): draw an arm, and remember the decision.
+ *
+ * One round as in doc/algorithms.md: bring the state up to date, draw, append
+ * one row to dexp3.decision, skip what has been open for too long.  It never
+ * waits for another session.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#include "arguments.h"
+#include "bandit.h"
+#include "compat.h"
+#include "current.h"
+#include "log.h"
+#include "random.h"
+
+PG_FUNCTION_INFO_V1(bandit_choose);
+PG_FUNCTION_INFO_V1(bandit_choose_each);
+
+/*
+ * How many overdue decisions to look at in one choose.  In sequential use there
+ * is at most one.
+ */
+#define MAX_SKIPS	16
+
+/*
+ * Draw an arm.
+ */
+static void
+draw(const Bandit *bandit, Fold *fold, int64 delay, Decision *decision)
+{
+	const Learner *learner = &fold->learner;
+	Ticket	   *ticket = &decision->ticket;
+	double		step_size = learner_step_size(learner, delay);
+	double		total = learner_weights(learner, step_size, fold->weights);
+	bool		deda = learner->params.algorithm == DEDA;
+
+	ticket->arm = learner_sample(fold->weights, learner->params.arms, total,
+								 session_random());
+	ticket->round = learner->round + 1;
+	ticket->probability = fold->weights[ticket->arm] / total;
+	ticket->gamma = learner->params.algorithm == DADA ? 0 : step_size;
+	ticket->z = deda ? learner->z[ticket->arm] : 0;
+	ticket->m = deda ? learner->m[ticket->arm] : 0;
+
+	decision->decision_id = log_next_decision_id();
+	decision->bandit_id = bandit->bandit_id;
+	decision->epoch = bandit->epoch;
+	decision->outstanding = learner->outstanding;
+	decision->delay = delay;
+	decision->decided_at = GetCurrentStatementStartTimestamp();
+}
+
+/*
+ * Skip a decision, unless somebody is settling it.
+ */
+static bool
+skip(const Bandit *bandit, Current *current, const OpenDecision *open)
+{
+	TransactionId settler;
+	uint32		token;
+	Settlement	settlement = {
+		.decision_id = open->decision_id,
+		.bandit_id = bandit->bandit_id,
+		.epoch = bandit->epoch,
+		.round = current_fold(current)->learner.round,
+		.skipped = true,
+		.feedback.delay = current_fold(current)->learner.round - open->round,
+		.received_at = GetCurrentStatementStartTimestamp()
+	};
+
+	/* look first: a row that is withdrawn leaves a dead one behind */
+	return log_settlement_status(open->decision_id, &settler, &token) == NOT_SETTLED &&
+		current_add_settlement(current, &settlement);
+}
+
+/*
+ * Skip every decision that has been open for too long.
+ *
+ * One that another transaction is just settling is left to it, and looked at
+ * again by a later choose if that one rolls back; with very many of them, not
+ * all by the same choose.
+ */
+static void
+skip_overdue(const Bandit *bandit, Current *current)
+{
+	Fold	   *fold = current_fold(current);
+	int64		first_in_time = fold->learner.round -
+		(int64) floor(learner_longest_wait(&fold->learner));
+	int64		end = fold_find_round(fold, first_in_time);
+	int64		i = fold->open_first;
+	int			tries = 0;
+
+	/* too many to try them all: begin anywhere */
+	if (end - i > MAX_SKIPS)
+		i += fold->learner.round % (end - i);
+
+	for (; i < end && tries < MAX_SKIPS; i++)
+	{
+		OpenDecision open = fold->open[i];
+
+		if (!open.closed)
+		{
+			(void) skip(bandit, current, &open);
+			tries++;
+		}
+	}
+}
+
+static Datum
+choose(FunctionCallInfo fcinfo, int delay_arg)
+{
+	const Bandit *bandit;
+	Current    *current;
+	Decision	decision;
+	int64		delay;
+	TupleDesc	tupdesc;
+	Datum		values[3];
+	bool		nulls[3] = {0};
+
+	if (PG_ARGISNULL(0))
+		null_argument("bandit");
+	PreventCommandIfReadOnly("bandit_choose()");
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0));
+	delay = argument_delay(fcinfo, delay_arg, &bandit->params);
+
+	current = current_state(bandit);
+	current_prepare_to_write(current);
+	draw(bandit, current_fold(current), delay, &decision);
+	current_add_decision(current, &decision);
+	if (bandit->params.skipping)
+		skip_overdue(bandit, current);
+
+	values[0] = Int64GetDatum(decision.decision_id);
+	values[1] = bandit->arms[decision.ticket.arm];
+	values[2] = Float8GetDatum(decision.ticket.probability);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
+													  values, nulls)));
+}
+
+/*
+ * bandit_choose(bandit, delay)
+ */
+Datum
+bandit_choose(PG_FUNCTION_ARGS)
+{
+	return choose(fcinfo, 1);
+}
+
+/*
+ * bandit_choose_each(bandit, row_value, delay): the same; that it depends on a
+ * value of the row makes the planner call it for each row.
+ */
+Datum
+bandit_choose_each(PG_FUNCTION_ARGS)
+{
+	return choose(fcinfo, 2);
+}

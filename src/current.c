@@ -1,0 +1,473 @@
+/*
+ * current.c
+ *	  The current state of a managed bandit, remembered from call to call.
+ *
+ * The state is the fold of all log rows whose transactions were finished at
+ * some moment (Current.seen), plus the rows that this session's transaction has
+ * written itself, folded as they were written.  To catch up, only rows of
+ * transactions that have finished since are read.
+ *
+ * One's own rows.  A snapshot never lists its own transaction as running, so
+ * own_xact says whose rows have been folded already: those of the transaction
+ * that is under way, or of the last one until `seen` covers it.
+ *
+ * Aborts.  A transaction or savepoint that wrote rows and is rolled back takes
+ * them out of the log again, so the states that hold them are thrown away, and
+ * are folded anew from a checkpoint when they are needed.  A state is also thrown
+ * away if an error interrupts it half-way (valid).
+ *
+ * PREPARE TRANSACTION is refused after such a write: somebody else would commit
+ * it, perhaps never, and feedback for a decision that it settled would have to
+ * wait for that.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+#include "checkpoint.h"
+#include "current.h"
+#include "log.h"
+
+/*
+ * Transactions that were still running and so far back or less are found by
+ * the scan of the log's end; each older one gets a look-up of its own.
+ */
+#define RECENT_XACTS		256
+
+/*
+ * Write a checkpoint when so many events are not covered by one, and more if
+ * it is large: then the events pay for it.
+ */
+#define CHECKPOINT_EVENTS	512
+#define BYTES_PER_EVENT		16
+#define MAX_CHECKPOINT_SIZE ((Size) 256 * 1024 * 1024)
+
+struct Current
+{
+	int32		bandit_id;		/* hash key */
+	int32		epoch;
+	bool		valid;			/* false while it is being changed */
+	MemoryContext context;		/* everything below is in it */
+	Fold		fold;
+	Seen		seen;			/* which transactions have been folded */
+	Seen		next_seen;		/* the same, while catching up */
+	uint64		own_xact;		/* our transaction that has been folded, or 0 */
+	SubTransactionId written_in;	/* the newest subtransaction of ours that
+									 * wrote rows; invalid if none has */
+	int64		checkpoint_events;	/* events that a checkpoint covers */
+	bool		from_checkpoint;	/* there was one in this cluster */
+	Size		size;			/* last accounted for */
+	dlist_node	lru;			/* in recently_used, newest first */
+	dlist_node	written;		/* in written_states, if written_in is valid */
+};
+
+int			cache_memory = 65536;
+
+static HTAB *states = NULL;
+static dlist_head recently_used = DLIST_STATIC_INIT(recently_used);
+static dlist_head written_states = DLIST_STATIC_INIT(written_states);
+static Size total_size = 0;
+
+/* Has this transaction written anything to the log? */
+static bool wrote_log = false;
+
+/* ----------
+ * The cache
+ * ----------
+ */
+
+static void
+forget(Current *current)
+{
+	MemoryContextDelete(current->context);
+	total_size -= current->size;
+	dlist_delete(&current->lru);
+	if (current->written_in != InvalidSubTransactionId)
+		dlist_delete(&current->written);
+	hash_search(states, &current->bandit_id, HASH_REMOVE, NULL);
+}
+
+/*
+ * Forget the state of a bandit, because its log has been changed in another
+ * way.
+ */
+void
+current_forget(int32 bandit_id)
+{
+	Current    *current = states == NULL ? NULL :
+		hash_search(states, &bandit_id, HASH_FIND, NULL);
+
+	if (current != NULL)
+		forget(current);
+}
+
+/*
+ * Keep the memory of all states within bounds; the given one stays.
+ */
+static void
+limit_memory(Current *current)
+{
+	Size		size = sizeof(Current) + fold_size(&current->fold);
+
+	total_size += size - current->size;
+	current->size = size;
+	while (total_size > (Size) cache_memory * 1024)
+	{
+		Current    *oldest = dlist_tail_element(Current, lru, &recently_used);
+
+		if (oldest == current)
+			break;
+		forget(oldest);
+	}
+}
+
+/*
+ * Make an entry for a bandit, starting from its newest checkpoint.
+ */
+static Current *
+remember(const Bandit *bandit)
+{
+	MemoryContext context;
+	MemoryContext old;
+	Current    *current;
+
+	if (states == NULL)
+	{
+		HASHCTL		ctl = {.keysize = sizeof(int32), .entrysize = sizeof(Current)};
+
+		states = hash_create("dexp3 states", 32, &ctl, HASH_ELEM | HASH_BLOBS);
+	}
+
+	context = AllocSetContextCreate(TopMemoryContext, "dexp3 state",
+									ALLOCSET_SMALL_SIZES);
+	current = hash_search(states, &bandit->bandit_id, HASH_ENTER, NULL);
+	memset(current, 0, sizeof(Current));
+	current->bandit_id = bandit->bandit_id;
+	current->epoch = bandit->epoch;
+	current->context = context;
+	dlist_push_head(&recently_used, &current->lru);
+
+	old = MemoryContextSwitchTo(context);
+	fold_init(&current->fold, &bandit->params);
+	seen_init(&current->seen);
+	seen_init(&current->next_seen);
+	MemoryContextSwitchTo(old);
+
+	current->from_checkpoint = checkpoint_load(bandit->bandit_id, bandit->epoch,
+											   &current->fold, &current->seen);
+	current->checkpoint_events = current->fold.events;
+	return current;
+}
+
+/* ----------
+ * Catching up
+ * ----------
+ */
+
+typedef struct CatchUp
+{
+	Current    *current;
+	uint64		mine;			/* our transaction, 0 if it has no identifier */
+} CatchUp;
+
+/*
+ * Is a row of this transaction new to the state?
+ */
+static bool
+is_new(const CatchUp *catch_up, uint64 xact)
+{
+	const Current *current = catch_up->current;
+
+	if (xact == current->own_xact)
+		return false;
+	if (xact == catch_up->mine)
+		return true;
+	return seen_includes(&current->next_seen, xact) &&
+		!seen_includes(&current->seen, xact);
+}
+
+static void
+visit_decision(void *context, uint64 xact, const void *row)
+{
+	CatchUp    *catch_up = context;
+
+	if (is_new(catch_up, xact))
+		fold_decision(&catch_up->current->fold, row);
+}
+
+static void
+visit_settlement(void *context, uint64 xact, const void *row)
+{
+	CatchUp    *catch_up = context;
+
+	if (is_new(catch_up, xact))
+		fold_settlement(&catch_up->current->fold, row);
+}
+
+/*
+ * Fold a table's rows that are new.  The ranges overlap with nothing: older
+ * stragglers are all before `from`.
+ */
+static void
+fold_new_rows(CatchUp *catch_up, LogTable table, LogVisitor visit,
+			  uint64 from, uint64 before)
+{
+	Current    *current = catch_up->current;
+	const Seen *seen = &current->seen;
+
+	for (int i = 0; i < seen->nrunning && seen->running[i] < from; i++)
+	{
+		uint64		xact = seen->running[i];
+
+		if (!seen_is_running(&current->next_seen, xact))
+			log_scan(table, current->bandit_id, current->epoch, xact, xact + 1,
+					 visit, catch_up);
+	}
+	if (from < before)
+		log_scan(table, current->bandit_id, current->epoch, from, before,
+				 visit, catch_up);
+}
+
+/*
+ * Take note that rows of this transaction are in the state, or about to be.
+ */
+static void
+mark_written(Current *current)
+{
+	if (current->written_in == InvalidSubTransactionId)
+		dlist_push_head(&written_states, &current->written);
+	current->written_in = GetCurrentSubTransactionId();
+	current->own_xact = log_current_xact();
+	wrote_log = true;
+}
+
+/*
+ * Bring a state up to date.  A new one, not valid yet, may lack rows that this
+ * transaction has written; an old one holds them.
+ */
+static void
+catch_up(Current *current)
+{
+	CatchUp		catch_up = {
+		.current = current,
+		.mine = U64FromFullTransactionId(GetTopFullTransactionIdIfAny())
+	};
+	bool		is_new = !current->valid;
+	const Seen *seen = &current->seen;
+	Seen		swap;
+	uint64		from;
+	uint64		before;
+
+	seen_now(&current->next_seen);
+
+	/* if nothing has happened since, it ends here: bulk operations rely on it */
+	if (!is_new && seen->next == current->next_seen.next &&
+		seen->nrunning == current->next_seen.nrunning)
+		return;
+
+	/*
+	 * New rows can only come from transactions that were running or had not
+	 * begun.  Of those that were running, only the ones that no longer are
+	 * matter; the lowest that is not too far back is where the scan begins.
+	 */
+	from = seen->next;
+	for (int i = seen->nrunning - 1; i >= 0; i--)
+	{
+		if (seen->running[i] + RECENT_XACTS < seen->next)
+			break;
+		if (!seen_is_running(&current->next_seen, seen->running[i]))
+			from = seen->running[i];
+	}
+	before = Max(current->next_seen.next, catch_up.mine + 1);
+	if (from == current->own_xact)
+		from++;					/* often this leaves nothing to read */
+
+	/* a decision must be there before its settlement */
+	current->valid = false;
+	fold_new_rows(&catch_up, LOG_DECISIONS, visit_decision, from, before);
+	fold_new_rows(&catch_up, LOG_SETTLEMENTS, visit_settlement, from, before);
+	if (is_new && wrote_log)
+		mark_written(current);
+
+	swap = current->seen;
+	current->seen = current->next_seen;
+	current->next_seen = swap;
+	current->valid = true;
+}
+
+/*
+ * Return the state of a bandit at this moment.  It stays valid until the next
+ * call for any bandit.
+ */
+Current *
+current_state(const Bandit *bandit)
+{
+	Current    *current = states == NULL ? NULL :
+		hash_search(states, &bandit->bandit_id, HASH_FIND, NULL);
+
+	if (current != NULL && (!current->valid || current->epoch != bandit->epoch))
+	{
+		forget(current);
+		current = NULL;
+	}
+	if (current == NULL)
+		current = remember(bandit);
+	else
+		dlist_move_head(&recently_used, &current->lru);
+
+	catch_up(current);
+	limit_memory(current);
+	return current;
+}
+
+Fold *
+current_fold(Current *current)
+{
+	return &current->fold;
+}
+
+/*
+ * Was this transaction running when the state was brought up to date?
+ */
+bool
+current_is_running(const Current *current, uint64 xact)
+{
+	return seen_is_running(&current->seen, xact);
+}
+
+/* ----------
+ * Writing
+ * ----------
+ */
+
+/*
+ * Do what must come before the first row that a transaction writes: see that
+ * identifiers are new, and write a checkpoint if one is due.
+ */
+void
+current_prepare_to_write(Current *current)
+{
+	Size		size = fold_size(&current->fold);
+	int64		due = CHECKPOINT_EVENTS + size / BYTES_PER_EVENT;
+
+	if (current->written_in != InvalidSubTransactionId)
+		return;
+
+	if (!current->from_checkpoint)
+	{
+		log_skip_used_ids();
+		current->from_checkpoint = true;
+	}
+
+	if (current->fold.events - current->checkpoint_events < due ||
+		size > MAX_CHECKPOINT_SIZE)
+		return;
+	current->checkpoint_events = checkpoint_newest(current->bandit_id, current->epoch);
+	if (current->fold.events - current->checkpoint_events < due)
+		return;
+	checkpoint_write(current->bandit_id, current->epoch, &current->fold,
+					 &current->seen);
+	current->checkpoint_events = current->fold.events;
+}
+
+void
+current_add_decision(Current *current, const Decision *decision)
+{
+	current->valid = false;
+	mark_written(current);
+	log_append_decision(decision);
+	fold_decision(&current->fold, decision);
+	current->valid = true;
+}
+
+/*
+ * Settle a decision, unless somebody else has, or is about to: then return
+ * false.
+ */
+bool
+current_add_settlement(Current *current, const Settlement *settlement)
+{
+	bool		added;
+
+	current->valid = false;
+	mark_written(current);
+	added = log_append_settlement(settlement);
+	if (added)
+		fold_settlement(&current->fold, settlement);
+	current->valid = true;
+	return added;
+}
+
+/* ----------
+ * The end of transactions and savepoints
+ * ----------
+ */
+
+/*
+ * Throw away the states that hold rows written since a subtransaction began;
+ * later subtransactions have higher numbers.
+ */
+static void
+forget_written_since(SubTransactionId subid)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &written_states)
+	{
+		Current    *current = dlist_container(Current, written, iter.cur);
+
+		if (current->written_in >= subid)
+			forget(current);
+	}
+}
+
+static void
+transaction_event(XactEvent event, void *arg pg_attribute_unused())
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			if (wrote_log)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has used bandit_choose or bandit_feedback")));
+			break;
+		case XACT_EVENT_ABORT:
+			forget_written_since(TopSubTransactionId);
+			wrote_log = false;
+			break;
+		case XACT_EVENT_COMMIT:
+			while (!dlist_is_empty(&written_states))
+			{
+				dlist_node *node = dlist_pop_head_node(&written_states);
+
+				dlist_container(Current, written, node)->written_in =
+					InvalidSubTransactionId;
+			}
+			wrote_log = false;
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+subtransaction_event(SubXactEvent event, SubTransactionId subid,
+					 SubTransactionId parent pg_attribute_unused(),
+					 void *arg pg_attribute_unused())
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		forget_written_since(subid);
+}
+
+void
+current_init(void)
+{
+	RegisterXactCallback(transaction_event, NULL);
+	RegisterSubXactCallback(subtransaction_event, NULL);
+}

@@ -1,0 +1,372 @@
+/*
+ * fold.c
+ *	  The state of a managed bandit: a sum over rows of its log.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "utils/memutils.h"
+
+#include "fold.h"
+
+/*
+ * Start with an empty log.  Everything is allocated in the current context.
+ */
+void
+fold_init(Fold *fold, const LearnerParams *params)
+{
+	Size		arms = params->arms;
+
+	memset(fold, 0, sizeof(Fold));
+	learner_init(&fold->learner, params,
+				 palloc0(NUM_VECTORS(params->algorithm) * arms * sizeof(double)));
+	fold->weights = palloc(arms * sizeof(double));
+	if (params->algorithm == DEDA)
+		fold->tie_round = palloc0(arms * sizeof(int64));
+}
+
+/* ----------
+ * Open decisions
+ * ----------
+ */
+
+static int
+compare_open(const OpenDecision *a, const OpenDecision *b)
+{
+	if (a->round != b->round)
+		return a->round < b->round ? -1 : 1;
+	return a->decision_id < b->decision_id ? -1 :
+		a->decision_id > b->decision_id ? 1 : 0;
+}
+
+/*
+ * Return the place of the first open decision that is not before the given one.
+ */
+static int64
+find_open(const Fold *fold, const OpenDecision *decision)
+{
+	int64		low = fold->open_first;
+	int64		high = fold->open_end;
+
+	while (low < high)
+	{
+		int64		middle = low + (high - low) / 2;
+
+		if (compare_open(&fold->open[middle], decision) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Return the place of the first open decision of this round or a later one.
+ */
+int64
+fold_find_round(const Fold *fold, int64 round)
+{
+	OpenDecision first = {.round = round, .decision_id = PG_INT64_MIN};
+
+	return find_open(fold, &first);
+}
+
+/*
+ * Drop the closed ones, and move the others to the start of the array.
+ */
+static void
+compact_open(Fold *fold)
+{
+	int64		n = 0;
+
+	for (int64 i = fold->open_first; i < fold->open_end; i++)
+	{
+		if (!fold->open[i].closed)
+			fold->open[n++] = fold->open[i];
+	}
+	fold->open_first = 0;
+	fold->open_end = n;
+	fold->open_closed = 0;
+}
+
+/*
+ * Make room for n more at the end.  All that is allocated for a fold lives in
+ * one context, so that growing here is safe from any other.
+ */
+static void
+reserve_open(Fold *fold, int64 n)
+{
+	int64		capacity;
+
+	if (fold->open_end + n <= fold->open_capacity)
+		return;
+
+	compact_open(fold);
+	if (2 * (fold->open_end + n) <= fold->open_capacity)
+		return;
+	capacity = Max(64, 4 * (fold->open_end + n));
+	if (fold->open == NULL)
+		fold->open = MemoryContextAllocHuge(GetMemoryChunkContext(fold->weights),
+											capacity * sizeof(OpenDecision));
+	else
+		fold->open = repalloc_huge(fold->open, capacity * sizeof(OpenDecision));
+	fold->open_capacity = capacity;
+}
+
+static void
+add_open(Fold *fold, int64 round, int64 decision_id)
+{
+	OpenDecision decision = {.round = round, .decision_id = decision_id};
+	int64		place;
+
+	reserve_open(fold, 1);
+	place = find_open(fold, &decision);	/* nearly always at the end */
+	memmove(fold->open + place + 1, fold->open + place,
+			(fold->open_end - place) * sizeof(OpenDecision));
+	fold->open[place] = decision;
+	fold->open_end++;
+}
+
+static void
+close_open(Fold *fold, int64 round, int64 decision_id)
+{
+	OpenDecision decision = {.round = round, .decision_id = decision_id};
+	int64		place = find_open(fold, &decision);
+
+	if (place == fold->open_end ||
+		compare_open(&fold->open[place], &decision) != 0 ||
+		fold->open[place].closed)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("decision " INT64_FORMAT " is settled in dexp3.feedback, but is not open in dexp3.decision",
+						decision_id)));
+
+	fold->open[place].closed = true;
+	fold->open_closed++;
+	while (fold->open_first < fold->open_end && fold->open[fold->open_first].closed)
+	{
+		fold->open_first++;
+		fold->open_closed--;
+	}
+}
+
+/* ----------
+ * Folding
+ * ----------
+ */
+
+void
+fold_decision(Fold *fold, const Decision *decision)
+{
+	Learner    *learner = &fold->learner;
+
+	learner->round++;
+	learner->outstanding++;
+	learner->cumulative_delay += (double) decision->outstanding;
+	if (learner->params.algorithm == DEDA)
+		learner->longest_delay = fmax(learner->longest_delay,
+									  (double) decision->delay);
+	if (learner->params.skipping)
+		add_open(fold, decision->ticket.round, decision->decision_id);
+	fold->events++;
+}
+
+/*
+ * Forget the ties of an arm unless they are about the newest round.
+ */
+void
+fold_clear_old_ties(Fold *fold, int32 arm)
+{
+	if (fold->tie_round != NULL && fold->tie_round[arm] != fold->learner.round)
+	{
+		fold->learner.z_tie[arm] = 0;
+		fold->learner.m_tie[arm] = 0;
+	}
+}
+
+/*
+ * Fold a row of dexp3.feedback.
+ *
+ * Ties: of each arm the sums over the newest round in which feedback for it
+ * arrived are kept, whatever the order in which the rows come.
+ */
+void
+fold_settlement(Fold *fold, const Settlement *settlement)
+{
+	Learner    *learner = &fold->learner;
+
+	if (learner->params.skipping)
+		close_open(fold, settlement->round - settlement->feedback.delay,
+					settlement->decision_id);
+
+	if (settlement->skipped)
+		learner->outstanding--;
+	else
+	{
+		int32		arm = settlement->feedback.arm;
+		double		z_tie = 0;
+		double		m_tie = 0;
+
+		if (fold->tie_round != NULL)
+		{
+			if (settlement->round > fold->tie_round[arm])
+			{
+				learner->z_tie[arm] = 0;
+				learner->m_tie[arm] = 0;
+				fold->tie_round[arm] = settlement->round;
+			}
+			z_tie = learner->z_tie[arm];
+			m_tie = learner->m_tie[arm];
+		}
+		learner_add_feedback(learner, &settlement->feedback);
+		if (fold->tie_round != NULL && settlement->round < fold->tie_round[arm])
+		{
+			learner->z_tie[arm] = z_tie;
+			learner->m_tie[arm] = m_tie;
+		}
+	}
+	fold->events++;
+}
+
+/*
+ * Return about how many bytes a fold takes.
+ */
+Size
+fold_size(const Fold *fold)
+{
+	Size		arms = fold->learner.params.arms;
+
+	return sizeof(Fold) +
+		arms * sizeof(double) * (NUM_VECTORS(fold->learner.params.algorithm) + 1) +
+		(fold->tie_round != NULL ? arms * sizeof(int64) : 0) +
+		fold->open_capacity * sizeof(OpenDecision);
+}
+
+/* ----------
+ * Checkpoints: a fold and the moment it was made at, as bytes
+ *
+ * They are read by the cluster that wrote them only, so native representation
+ * will do; a change of layout must change CHECKPOINT_FORMAT, and makes older
+ * checkpoints useless but not wrong.
+ * ----------
+ */
+
+#define CHECKPOINT_FORMAT	1
+#define OPEN_DECISION_SIZE	(2 * sizeof(int64))	/* round and identifier */
+
+typedef struct CheckpointHeader
+{
+	uint32		format;
+	int32		arms;
+	int32		algorithm;
+	int32		nrunning;
+	uint64		next;
+	int64		round;
+	int64		outstanding;
+	double		cumulative_delay;
+	double		longest_delay;
+	double		lbck;
+	int64		events;
+	int64		nopen;
+} CheckpointHeader;
+
+void
+fold_serialize(const Fold *fold, const Seen *seen, StringInfo buf)
+{
+	const Learner *learner = &fold->learner;
+	Size		arms = learner->params.arms;
+	CheckpointHeader header = {
+		.format = CHECKPOINT_FORMAT,
+		.arms = learner->params.arms,
+		.algorithm = learner->params.algorithm,
+		.nrunning = seen->nrunning,
+		.next = seen->next,
+		.round = learner->round,
+		.outstanding = learner->outstanding,
+		.cumulative_delay = learner->cumulative_delay,
+		.longest_delay = learner->longest_delay,
+		.lbck = learner->lbck,
+		.events = fold->events,
+		.nopen = fold->open_end - fold->open_first - fold->open_closed
+	};
+
+	appendBinaryStringInfo(buf, (const char *) &header, sizeof(header));
+	appendBinaryStringInfo(buf, (const char *) learner->z,
+						   NUM_VECTORS(learner->params.algorithm) * arms * sizeof(double));
+	if (fold->tie_round != NULL)
+		appendBinaryStringInfo(buf, (const char *) fold->tie_round,
+							   arms * sizeof(int64));
+	for (int64 i = fold->open_first; i < fold->open_end; i++)
+	{
+		if (!fold->open[i].closed)
+		{
+			appendBinaryStringInfo(buf, (const char *) &fold->open[i].round,
+								   sizeof(int64));
+			appendBinaryStringInfo(buf, (const char *) &fold->open[i].decision_id,
+								   sizeof(int64));
+		}
+	}
+	if (header.nrunning > 0)
+		appendBinaryStringInfo(buf, (const char *) seen->running,
+							   header.nrunning * sizeof(uint64));
+}
+
+/*
+ * Read a checkpoint into a new fold, made with the same parameters.  Returns
+ * false if it is of another format.
+ */
+bool
+fold_deserialize(Fold *fold, Seen *seen, const char *data, Size size)
+{
+	Learner    *learner = &fold->learner;
+	Size		arms = learner->params.arms;
+	Size		vectors_size = NUM_VECTORS(learner->params.algorithm) * arms * sizeof(double);
+	Size		ties_size = fold->tie_round != NULL ? arms * sizeof(int64) : 0;
+	CheckpointHeader header;
+	uint64	   *running;
+
+	if (size < sizeof(header))
+		return false;
+	memcpy(&header, data, sizeof(header));
+	if (header.format != CHECKPOINT_FORMAT ||
+		header.arms != learner->params.arms ||
+		header.algorithm != (int32) learner->params.algorithm ||
+		header.nopen < 0 || header.nrunning < 0 ||
+		size != sizeof(header) + vectors_size + ties_size +
+		header.nopen * OPEN_DECISION_SIZE +
+		header.nrunning * sizeof(uint64))
+		return false;
+
+	learner->round = header.round;
+	learner->outstanding = header.outstanding;
+	learner->cumulative_delay = header.cumulative_delay;
+	learner->longest_delay = header.longest_delay;
+	learner->lbck = header.lbck;
+	fold->events = header.events;
+
+	data += sizeof(header);
+	memcpy(learner->z, data, vectors_size);
+	data += vectors_size;
+	if (ties_size > 0)
+		memcpy(fold->tie_round, data, ties_size);
+	data += ties_size;
+	reserve_open(fold, header.nopen);
+	for (int64 i = 0; i < header.nopen; i++)
+	{
+		OpenDecision open = {0};
+
+		memcpy(&open.round, data, sizeof(int64));
+		memcpy(&open.decision_id, data + sizeof(int64), sizeof(int64));
+		fold->open[fold->open_end++] = open;
+		data += OPEN_DECISION_SIZE;
+	}
+
+	/* the bytes need not be aligned */
+	running = palloc(Max(header.nrunning, 1) * sizeof(uint64));
+	memcpy(running, data, header.nrunning * sizeof(uint64));
+	seen_set_running(seen, running, header.nrunning);
+	seen->next = header.next;
+	pfree(running);
+	return true;
+}

@@ -1,0 +1,82 @@
+/*
+ * fold.h
+ *	  The state of a managed bandit: a sum over rows of its log.
+ *
+ * Nothing here reads tables.  The order in which rows are folded does not
+ * matter, beyond rounding.
+ */
+#ifndef DEXP3_FOLD_H
+#define DEXP3_FOLD_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "lib/stringinfo.h"
+
+#include "learner.h"
+#include "seen.h"
+
+/* A row of dexp3.decision. */
+typedef struct Decision
+{
+	int64		decision_id;
+	int32		bandit_id;
+	int32		epoch;
+	Ticket		ticket;
+	int64		outstanding;	/* tau of its round */
+	int64		delay;			/* as announced, or NO_DELAY */
+	TimestampTz decided_at;
+} Decision;
+
+/* A row of dexp3.feedback. */
+typedef struct Settlement
+{
+	int64		decision_id;
+	int32		bandit_id;
+	int32		epoch;
+	int64		round;			/* the newest round when it arrived */
+	bool		skipped;		/* no loss: only decision, round, delay count */
+	double		loss;
+	Feedback	feedback;
+	TimestampTz received_at;
+} Settlement;
+
+/* A decision that is waited for, or was until recently. */
+typedef struct OpenDecision
+{
+	int64		round;
+	int64		decision_id;
+	bool		closed;
+} OpenDecision;
+
+typedef struct Fold
+{
+	Learner		learner;		/* its set of open rounds is not used */
+	double	   *weights;		/* room for a draw */
+	int64	   *tie_round;		/* DEDA: the round that z_tie and m_tie of each
+								 * arm are about */
+	int64		events;			/* how many rows have been folded */
+
+	/*
+	 * Skipping only: the open decisions by round and identifier, open[first ..
+	 * end - 1].  A closed one in the middle stays in its place for some time,
+	 * so that closing takes constant time on average; the first is open.
+	 */
+	OpenDecision *open;
+	int64		open_first;
+	int64		open_end;
+	int64		open_capacity;
+	int64		open_closed;	/* how many of them are closed */
+} Fold;
+
+extern void fold_init(Fold *fold, const LearnerParams *params);
+extern void fold_decision(Fold *fold, const Decision *decision);
+extern void fold_settlement(Fold *fold, const Settlement *settlement);
+extern void fold_clear_old_ties(Fold *fold, int32 arm);
+extern int64 fold_find_round(const Fold *fold, int64 round);
+extern Size fold_size(const Fold *fold);
+
+extern void fold_serialize(const Fold *fold, const Seen *seen, StringInfo buf);
+extern bool fold_deserialize(Fold *fold, Seen *seen, const char *data, Size size);
+
+#endif							/* DEXP3_FOLD_H */

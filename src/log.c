@@ -1,0 +1,382 @@
+/*
+ * log.c
+ *	  The append-only log of managed bandits: dexp3.decision and dexp3.feedback.
+ *
+ * Rows are written directly, with all indexes, not through the executor; the
+ * callers refuse in read-only transactions and check privileges.  Every row
+ * carries xact, the full identifier of the top-level transaction that wrote it
+ * here.
+ *
+ * Nothing waits.  A decision gets a new identifier, so nobody can hold it.  A
+ * settlement is inserted speculatively, as INSERT ... ON CONFLICT DO NOTHING
+ * does: if there already is one, even of a transaction that is still running,
+ * ours is withdrawn and the caller is told.
+ *
+ * Reads use SnapshotSelf, "committed by now, or ours", and the caller compares
+ * xact with the moment it wants to see.  That is the same as a snapshot of that
+ * moment, since rows are only ever inserted; and it leaves serializable
+ * transactions alone, which would otherwise fail whenever two of them use the
+ * same bandit.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "commands/sequence.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/xid8.h"
+
+#include "compat.h"
+#include "log.h"
+#include "tables.h"
+
+static uint64 read_decision(HeapTuple tuple, TupleDesc tupdesc, Decision *decision);
+
+/*
+ * Return the transaction that log rows written now belong to.
+ */
+uint64
+log_current_xact(void)
+{
+	return U64FromFullTransactionId(GetTopFullTransactionId());
+}
+
+static Datum
+xact_datum(uint64 xact)
+{
+	return FullTransactionIdGetDatum(FullTransactionIdFromU64(xact));
+}
+
+int64
+log_next_decision_id(void)
+{
+	return nextval_internal(tables()->decision_id_seq, false);
+}
+
+static int64
+largest_decision_id(void)
+{
+	Relation	rel = table_open(tables()->decision, AccessShareLock);
+	Relation	index = index_open(tables()->decision_pkey, AccessShareLock);
+	SysScanDesc scan = systable_beginscan_ordered(rel, index, SnapshotSelf, 0, NULL);
+	HeapTuple	tuple = systable_getnext_ordered(scan, BackwardScanDirection);
+	int64		result = 0;
+
+	if (tuple != NULL)
+	{
+		Decision	decision;
+
+		(void) read_decision(tuple, RelationGetDescr(rel), &decision);
+		result = decision.decision_id;
+	}
+	systable_endscan_ordered(scan);
+	index_close(index, AccessShareLock);
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
+/*
+ * Return the last identifier that the sequence has given out, or will give out
+ * next if it is new.
+ */
+static int64
+last_decision_id(void)
+{
+	Relation	rel = relation_open(tables()->decision_id_seq, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotAny, 0, NULL);
+	HeapTuple	tuple = systable_getnext(scan);
+	int64		result = ((Form_pg_sequence_data) GETSTRUCT(tuple))->last_value;
+
+	systable_endscan(scan);
+	relation_close(rel, AccessShareLock);
+	return result;
+}
+
+/*
+ * Move the sequence of decision identifiers past all that are in the log.
+ *
+ * A sequence is not replicated logically, so on a subscriber that is put to
+ * use it lags behind the rows that came in.  It must never be moved back,
+ * hence the lock; it is held for this moment only, not until the transaction
+ * ends.  It is an advisory lock of a class that SQL cannot reach.
+ */
+void
+log_skip_used_ids(void)
+{
+	int64		largest = largest_decision_id();
+	LOCKTAG		tag;
+
+	if (last_decision_id() >= largest)
+		return;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, tables()->decision_id_seq, 3);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	if (last_decision_id() < largest)
+	{
+		Oid			user;
+		int			context;
+
+		GetUserIdAndSecContext(&user, &context);
+		SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID,
+							   context | SECURITY_LOCAL_USERID_CHANGE);
+		DirectFunctionCall2(setval_oid,
+							ObjectIdGetDatum(tables()->decision_id_seq),
+							Int64GetDatum(largest));
+		SetUserIdAndSecContext(user, context);
+	}
+	(void) LockRelease(&tag, ExclusiveLock, false);
+}
+
+void
+log_append_decision(const Decision *decision)
+{
+	Datum		values[Natts_decision];
+	bool		nulls[Natts_decision] = {0};
+	const Ticket *ticket = &decision->ticket;
+
+	values[Anum_decision_decision_id - 1] = Int64GetDatum(decision->decision_id);
+	values[Anum_decision_bandit_id - 1] = Int32GetDatum(decision->bandit_id);
+	values[Anum_decision_epoch - 1] = Int32GetDatum(decision->epoch);
+	values[Anum_decision_round - 1] = Int64GetDatum(ticket->round);
+	values[Anum_decision_outstanding - 1] = Int64GetDatum(decision->outstanding);
+	values[Anum_decision_probability - 1] = Float8GetDatum(ticket->probability);
+	values[Anum_decision_gamma - 1] = Float8GetDatum(ticket->gamma);
+	values[Anum_decision_decided_at - 1] = TimestampTzGetDatum(decision->decided_at);
+	values[Anum_decision_xact - 1] = xact_datum(log_current_xact());
+	values[Anum_decision_arm - 1] = Int32GetDatum(ticket->arm + 1);
+	values[Anum_decision_delay - 1] = Int32GetDatum((int32) decision->delay);
+	nulls[Anum_decision_delay - 1] = decision->delay == NO_DELAY;
+
+	/* only "deda" has them, and a null takes no room */
+	values[Anum_decision_z - 1] = Float8GetDatum(ticket->z);
+	nulls[Anum_decision_z - 1] = ticket->z == 0;
+	values[Anum_decision_m - 1] = Float8GetDatum(ticket->m);
+	nulls[Anum_decision_m - 1] = ticket->m == 0;
+
+	(void) table_insert_row(tables()->decision, Natts_decision, values, nulls, false);
+}
+
+/*
+ * Append a settlement, unless the decision has one already: then return false.
+ */
+bool
+log_append_settlement(const Settlement *settlement)
+{
+	Datum		values[Natts_feedback];
+	bool		nulls[Natts_feedback] = {0};
+	const Feedback *feedback = &settlement->feedback;
+	bool		skipped = settlement->skipped;
+
+	values[Anum_feedback_decision_id - 1] = Int64GetDatum(settlement->decision_id);
+	values[Anum_feedback_bandit_id - 1] = Int32GetDatum(settlement->bandit_id);
+	values[Anum_feedback_epoch - 1] = Int32GetDatum(settlement->epoch);
+	values[Anum_feedback_round - 1] = Int64GetDatum(settlement->round);
+	values[Anum_feedback_delay - 1] = Int64GetDatum(feedback->delay);
+	values[Anum_feedback_received_at - 1] = TimestampTzGetDatum(settlement->received_at);
+	values[Anum_feedback_xact - 1] = xact_datum(log_current_xact());
+	values[Anum_feedback_loss - 1] = Float8GetDatum(settlement->loss);
+	nulls[Anum_feedback_loss - 1] = skipped;
+	values[Anum_feedback_estimate - 1] = Float8GetDatum(feedback->estimate);
+	nulls[Anum_feedback_estimate - 1] = skipped;
+	values[Anum_feedback_arm - 1] = Int32GetDatum(feedback->arm + 1);
+	nulls[Anum_feedback_arm - 1] = skipped;
+
+	/* only "deda" has them */
+	values[Anum_feedback_expected - 1] = Float8GetDatum(feedback->expected);
+	nulls[Anum_feedback_expected - 1] = skipped || feedback->expected == 0;
+	values[Anum_feedback_lbck - 1] = Float8GetDatum(feedback->lbck);
+	nulls[Anum_feedback_lbck - 1] = skipped || feedback->lbck == 0;
+
+	return table_insert_row(tables()->feedback, Natts_feedback, values, nulls, true);
+}
+
+/* ----------
+ * Reading
+ * ----------
+ */
+
+static double
+float8_or_zero(Datum value, bool isnull)
+{
+	return isnull ? 0 : DatumGetFloat8(value);
+}
+
+static uint64
+read_decision(HeapTuple tuple, TupleDesc tupdesc, Decision *decision)
+{
+	Datum		values[Natts_decision];
+	bool		nulls[Natts_decision];
+	Ticket	   *ticket = &decision->ticket;
+
+	heap_deform_tuple(tuple, tupdesc, values, nulls);
+	decision->decision_id = DatumGetInt64(values[Anum_decision_decision_id - 1]);
+	decision->bandit_id = DatumGetInt32(values[Anum_decision_bandit_id - 1]);
+	decision->epoch = DatumGetInt32(values[Anum_decision_epoch - 1]);
+	decision->outstanding = DatumGetInt64(values[Anum_decision_outstanding - 1]);
+	decision->delay = nulls[Anum_decision_delay - 1] ? NO_DELAY :
+		DatumGetInt32(values[Anum_decision_delay - 1]);
+	decision->decided_at = DatumGetTimestampTz(values[Anum_decision_decided_at - 1]);
+	ticket->round = DatumGetInt64(values[Anum_decision_round - 1]);
+	ticket->arm = DatumGetInt32(values[Anum_decision_arm - 1]) - 1;
+	ticket->probability = DatumGetFloat8(values[Anum_decision_probability - 1]);
+	ticket->gamma = DatumGetFloat8(values[Anum_decision_gamma - 1]);
+	ticket->z = float8_or_zero(values[Anum_decision_z - 1],
+							   nulls[Anum_decision_z - 1]);
+	ticket->m = float8_or_zero(values[Anum_decision_m - 1],
+							   nulls[Anum_decision_m - 1]);
+	return U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_decision_xact - 1]));
+}
+
+static uint64
+read_settlement(HeapTuple tuple, TupleDesc tupdesc, Settlement *settlement)
+{
+	Datum		values[Natts_feedback];
+	bool		nulls[Natts_feedback];
+	Feedback   *feedback = &settlement->feedback;
+
+	heap_deform_tuple(tuple, tupdesc, values, nulls);
+	settlement->decision_id = DatumGetInt64(values[Anum_feedback_decision_id - 1]);
+	settlement->bandit_id = DatumGetInt32(values[Anum_feedback_bandit_id - 1]);
+	settlement->epoch = DatumGetInt32(values[Anum_feedback_epoch - 1]);
+	settlement->round = DatumGetInt64(values[Anum_feedback_round - 1]);
+	settlement->received_at = DatumGetTimestampTz(values[Anum_feedback_received_at - 1]);
+	settlement->skipped = nulls[Anum_feedback_loss - 1];
+	settlement->loss = float8_or_zero(values[Anum_feedback_loss - 1],
+									  settlement->skipped);
+	feedback->delay = DatumGetInt64(values[Anum_feedback_delay - 1]);
+	feedback->arm = nulls[Anum_feedback_arm - 1] ? -1 :
+		DatumGetInt32(values[Anum_feedback_arm - 1]) - 1;
+	feedback->estimate = float8_or_zero(values[Anum_feedback_estimate - 1],
+										nulls[Anum_feedback_estimate - 1]);
+	feedback->expected = float8_or_zero(values[Anum_feedback_expected - 1],
+										nulls[Anum_feedback_expected - 1]);
+	feedback->lbck = float8_or_zero(values[Anum_feedback_lbck - 1],
+									nulls[Anum_feedback_lbck - 1]);
+	return U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_feedback_xact - 1]));
+}
+
+/*
+ * Visit the rows of a bandit that transactions from `from` on and before
+ * `before` have written.
+ */
+void
+log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 before,
+		 LogVisitor visit, void *context)
+{
+	bool		decisions = table == LOG_DECISIONS;
+	Relation	rel = table_open(decisions ? tables()->decision : tables()->feedback,
+								 AccessShareLock);
+	Relation	index = index_open(decisions ? tables()->decision_log_idx :
+								   tables()->feedback_log_idx, AccessShareLock);
+	ScanKeyData keys[4];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&keys[0],
+				decisions ? Anum_decision_bandit_id : Anum_feedback_bandit_id,
+				BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
+	ScanKeyInit(&keys[1],
+				decisions ? Anum_decision_epoch : Anum_feedback_epoch,
+				BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(epoch));
+	ScanKeyInit(&keys[2],
+				decisions ? Anum_decision_xact : Anum_feedback_xact,
+				BTGreaterEqualStrategyNumber, F_XID8GE, xact_datum(from));
+	ScanKeyInit(&keys[3],
+				decisions ? Anum_decision_xact : Anum_feedback_xact,
+				BTLessStrategyNumber, F_XID8LT, xact_datum(before));
+
+	scan = systable_beginscan_ordered(rel, index, SnapshotSelf, lengthof(keys), keys);
+	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (decisions)
+		{
+			Decision	decision;
+			uint64		xact = read_decision(tuple, RelationGetDescr(rel), &decision);
+
+			visit(context, xact, &decision);
+		}
+		else
+		{
+			Settlement	settlement;
+			uint64		xact = read_settlement(tuple, RelationGetDescr(rel), &settlement);
+
+			visit(context, xact, &settlement);
+		}
+	}
+	systable_endscan_ordered(scan);
+	index_close(index, AccessShareLock);
+	table_close(rel, AccessShareLock);
+}
+
+bool
+log_find_decision(int64 decision_id, Decision *decision)
+{
+	Relation	rel = table_open(tables()->decision, AccessShareLock);
+	Relation	index = index_open(tables()->decision_pkey, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_decision_decision_id, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(decision_id));
+	scan = systable_beginscan_ordered(rel, index, SnapshotSelf, 1, &key);
+	tuple = systable_getnext_ordered(scan, ForwardScanDirection);
+	if (tuple != NULL)
+		(void) read_decision(tuple, RelationGetDescr(rel), decision);
+	systable_endscan_ordered(scan);
+	index_close(index, AccessShareLock);
+	table_close(rel, AccessShareLock);
+	return tuple != NULL;
+}
+
+/*
+ * Find out whether a decision is settled, also by somebody who has not
+ * committed yet.  *settler is then that transaction, and *speculative_token is
+ * not 0 as long as it may still withdraw the row.
+ */
+SettlementStatus
+log_settlement_status(int64 decision_id, TransactionId *settler,
+					  uint32 *speculative_token)
+{
+	Relation	rel = table_open(tables()->feedback, AccessShareLock);
+	Relation	index = index_open(tables()->feedback_pkey, AccessShareLock);
+	SettlementStatus status = NOT_SETTLED;
+	SnapshotData dirty;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	InitDirtySnapshot(dirty);
+	ScanKeyInit(&key, Anum_feedback_decision_id, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(decision_id));
+	scan = systable_beginscan_ordered(rel, index, &dirty, 1, &key);
+	tuple = systable_getnext_ordered(scan, ForwardScanDirection);
+	if (tuple != NULL)
+	{
+		if (TransactionIdIsValid(dirty.xmin))
+		{
+			status = BEING_SETTLED;
+			*settler = dirty.xmin;
+			*speculative_token = dirty.speculativeToken;
+		}
+		else
+			status = heap_attisnull(tuple, Anum_feedback_loss, RelationGetDescr(rel)) ?
+				IS_SKIPPED : IS_SETTLED;
+	}
+	systable_endscan_ordered(scan);
+	index_close(index, AccessShareLock);
+	table_close(rel, AccessShareLock);
+	return status;
+}

@@ -1,0 +1,46 @@
+/*
+ * log.h
+ *	  The append-only log of managed bandits: dexp3.decision and dexp3.feedback.
+ */
+#ifndef DEXP3_LOG_H
+#define DEXP3_LOG_H
+
+#include "postgres.h"
+
+#include "fold.h"
+
+/* Writing */
+extern int64 log_next_decision_id(void);
+extern void log_skip_used_ids(void);
+extern void log_append_decision(const Decision *decision);
+extern bool log_append_settlement(const Settlement *settlement);
+extern uint64 log_current_xact(void);
+
+/* Reading */
+typedef enum LogTable
+{
+	LOG_DECISIONS,
+	LOG_SETTLEMENTS
+} LogTable;
+
+typedef void (*LogVisitor) (void *context, uint64 xact, const void *row);
+
+extern void log_scan(LogTable table, int32 bandit_id, int32 epoch,
+					 uint64 from, uint64 before,
+					 LogVisitor visit, void *context);
+extern bool log_find_decision(int64 decision_id, Decision *decision);
+
+/* What is known about the settlement of a decision. */
+typedef enum SettlementStatus
+{
+	NOT_SETTLED,
+	IS_SETTLED,
+	IS_SKIPPED,
+	BEING_SETTLED				/* by another transaction that is running */
+} SettlementStatus;
+
+extern SettlementStatus log_settlement_status(int64 decision_id,
+											  TransactionId *settler,
+											  uint32 *speculative_token);
+
+#endif							/* DEXP3_LOG_H */

@@ -1,0 +1,154 @@
+/*
+ * tables.c
+ *	  Find the extension's tables, notice when they change, write to them.
+ *
+ * The identifiers are looked up once.  An invalidation message for any of the
+ * tables makes them stale.  dexp3.bandit also has a trigger that sends such a
+ * message whenever a row of it changes, so that everything which was remembered
+ * about bandits expires in all sessions when that change commits: caches compare
+ * tables_generation().
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "storage/lmgr.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "compat.h"
+#include "tables.h"
+
+static Tables known;
+static bool known_valid = false;
+static uint64 generation = 1;
+
+static void
+relation_invalidated(Datum arg pg_attribute_unused(), Oid relid)
+{
+	const Oid  *oids = (const Oid *) &known;
+
+	if (!known_valid)
+		return;
+	for (size_t i = 0; i < sizeof(Tables) / sizeof(Oid); i++)
+	{
+		if (relid == InvalidOid || relid == oids[i])
+		{
+			known_valid = false;
+			generation++;
+			return;
+		}
+	}
+}
+
+void
+tables_init(void)
+{
+	CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
+}
+
+/*
+ * Return a number that changes whenever dexp3.bandit or the definition of one
+ * of the tables may have changed.
+ */
+uint64
+tables_generation(void)
+{
+	return generation;
+}
+
+static Oid
+find(const char *name, Oid schema)
+{
+	Oid			relid = get_relname_relid(name, schema);
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"dexp3.%s\" does not exist", name),
+				 errhint("Is the extension dexp3 installed in this database, in its current version?")));
+	return relid;
+}
+
+const Tables *
+tables(void)
+{
+	Tables		found;
+	Oid			schema;
+
+	if (known_valid)
+		return &known;
+
+	schema = get_namespace_oid("dexp3", false);
+	found.bandit = find("bandit", schema);
+	found.bandit_pkey = find("bandit_pkey", schema);
+	found.bandit_name_key = find("bandit_name_key", schema);
+	found.decision = find("decision", schema);
+	found.decision_pkey = find("decision_pkey", schema);
+	found.decision_log_idx = find("decision_log_idx", schema);
+	found.decision_id_seq = find("decision_id_seq", schema);
+	found.feedback = find("feedback", schema);
+	found.feedback_pkey = find("feedback_pkey", schema);
+	found.feedback_log_idx = find("feedback_log_idx", schema);
+	found.checkpoint = find("checkpoint", schema);
+	found.checkpoint_idx = find("checkpoint_idx", schema);
+
+	known = found;
+	known_valid = true;
+	return &known;
+}
+
+/*
+ * Insert a row and its index entries, without the executor: privileges and
+ * read-only transactions are the caller's business.  With if_new, a row that conflicts with
+ * another one, committed or not, is not inserted, and false is returned.
+ */
+bool
+table_insert_row(Oid relid, int natts, const Datum *values, const bool *nulls, bool if_new)
+{
+	Relation	rel = table_open(relid, RowExclusiveLock);
+	EState	   *estate = CreateExecutorState();
+	ResultRelInfo *relinfo = makeNode(ResultRelInfo);
+	TupleTableSlot *slot;
+	bool		conflict = false;
+
+	if (RelationGetNumberOfAttributes(rel) != natts)
+		elog(ERROR, "unexpected number of columns in table \"%s\"",
+			 RelationGetRelationName(rel));
+
+	InitResultRelInfo(relinfo, rel, 1, NULL, 0);
+	ExecOpenIndices(relinfo, false);
+	slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), table_slot_callbacks(rel));
+	memcpy(slot->tts_values, values, sizeof(Datum) * natts);
+	memcpy(slot->tts_isnull, nulls, sizeof(bool) * natts);
+	ExecStoreVirtualTuple(slot);
+	slot->tts_tableOid = relid;
+
+	if (if_new)
+	{
+		TransactionId xid = GetCurrentTransactionId();
+		uint32		token = SpeculativeInsertionLockAcquire(xid);
+
+		table_tuple_insert_speculative(rel, slot, GetCurrentCommandId(true),
+									   0, NULL, token);
+		InsertIndexTuples(relinfo, slot, estate, true, &conflict);
+		table_tuple_complete_speculative(rel, slot, token, !conflict);
+		SpeculativeInsertionLockRelease(xid);
+	}
+	else
+	{
+		table_tuple_insert(rel, slot, GetCurrentCommandId(true), 0, NULL);
+		InsertIndexTuples(relinfo, slot, estate, false, NULL);
+	}
+
+	ExecDropSingleTupleTableSlot(slot);
+	ExecCloseIndices(relinfo);
+	FreeExecutorState(estate);
+	table_close(rel, NoLock);
+	return !conflict;
+}

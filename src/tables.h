@@ -1,0 +1,101 @@
+/*
+ * tables.h
+ *	  The tables in schema dexp3 as C sees them.
+ *
+ * The column numbers mirror the install script.
+ */
+#ifndef DEXP3_TABLES_H
+#define DEXP3_TABLES_H
+
+#include "postgres.h"
+
+#include "utils/relcache.h"
+
+/* dexp3.bandit: what is fixed about a bandit */
+enum
+{
+	Anum_bandit_bandit_id = 1,
+	Anum_bandit_name,
+	Anum_bandit_arms,
+	Anum_bandit_algorithm,
+	Anum_bandit_skipping,
+	Anum_bandit_patience,
+	Anum_bandit_max_delay,
+	Anum_bandit_step_scale,
+	Anum_bandit_epoch,
+	Anum_bandit_created_at,
+	Natts_bandit = Anum_bandit_created_at
+};
+
+/* dexp3.decision: one row a choose */
+enum
+{
+	Anum_decision_decision_id = 1,
+	Anum_decision_bandit_id,
+	Anum_decision_epoch,
+	Anum_decision_round,
+	Anum_decision_outstanding,
+	Anum_decision_probability,
+	Anum_decision_gamma,
+	Anum_decision_decided_at,
+	Anum_decision_xact,
+	Anum_decision_arm,
+	Anum_decision_delay,
+	Anum_decision_z,
+	Anum_decision_m,
+	Natts_decision = Anum_decision_m
+};
+
+/* dexp3.feedback: one row a settled or skipped decision */
+enum
+{
+	Anum_feedback_decision_id = 1,
+	Anum_feedback_bandit_id,
+	Anum_feedback_epoch,
+	Anum_feedback_round,
+	Anum_feedback_delay,
+	Anum_feedback_received_at,
+	Anum_feedback_xact,
+	Anum_feedback_loss,
+	Anum_feedback_estimate,
+	Anum_feedback_arm,
+	Anum_feedback_expected,
+	Anum_feedback_lbck,
+	Natts_feedback = Anum_feedback_lbck
+};
+
+/* dexp3.checkpoint: folded states, for a quick start */
+enum
+{
+	Anum_checkpoint_bandit_id = 1,
+	Anum_checkpoint_epoch,
+	Anum_checkpoint_events,
+	Anum_checkpoint_written_at,
+	Anum_checkpoint_state,
+	Natts_checkpoint = Anum_checkpoint_state
+};
+
+/* Their object identifiers. */
+typedef struct Tables
+{
+	Oid			bandit;
+	Oid			bandit_pkey;
+	Oid			bandit_name_key;
+	Oid			decision;
+	Oid			decision_pkey;
+	Oid			decision_log_idx;
+	Oid			decision_id_seq;
+	Oid			feedback;
+	Oid			feedback_pkey;
+	Oid			feedback_log_idx;
+	Oid			checkpoint;
+	Oid			checkpoint_idx;
+} Tables;
+
+extern const Tables *tables(void);
+extern uint64 tables_generation(void);
+extern void tables_init(void);
+extern bool table_insert_row(Oid relid, int natts, const Datum *values,
+							 const bool *nulls, bool if_new);
+
+#endif							/* DEXP3_TABLES_H */
