@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# lib.sh: what scripts/demo and scripts/test share
+# lib.sh: what scripts/demo, scripts/test and bench/run share
 #
 # Find PostgreSQL, or install it; build the extension in a temporary directory;
 # start a server there; and leave nothing behind, however the script ends.
@@ -73,7 +73,7 @@ postgres_packages()
 		fi
 	done
 	for n in $versions; do
-		if in_apt "postgresql-$n" "postgresql-server-dev-$n"; then
+		if in_apt "postgresql-$n" && in_apt "postgresql-server-dev-$n"; then
 			echo "postgresql-$n postgresql-server-dev-$n"
 			return
 		fi
@@ -84,7 +84,7 @@ postgres_packages()
 
 in_apt()
 {
-	apt-cache show "$@" >/dev/null 2>&1
+	apt-cache show "$1" >/dev/null 2>&1
 }
 
 # Print the packages other than PostgreSQL that are missing.
@@ -221,8 +221,8 @@ make_tmp()
 	local base=${TMPDIR:-/tmp} user=postgres
 
 	if [ "$(id -u)" -eq 0 ]; then
-		# not runuser: it stays as a parent that dies of an interrupt meant for psql
 		id "$user" >/dev/null 2>&1 || user=nobody
+		# Unlike su and runuser, this leaves no process of root's in between.
 		become=(setpriv --reuid="$user" --regid="$(id -g "$user")" --init-groups)
 	fi
 	# make cannot cope with spaces, a socket's path must be short, and the

@@ -44,7 +44,7 @@
  * it is large: then the events pay for it.
  */
 #define CHECKPOINT_EVENTS	512
-#define BYTES_PER_EVENT		16
+#define BYTES_PER_EVENT		64
 #define MAX_CHECKPOINT_SIZE ((Size) 256 * 1024 * 1024)
 
 struct Current
@@ -352,7 +352,7 @@ current_is_running(const Current *current, uint64 xact)
 void
 current_prepare_to_write(Current *current)
 {
-	Size		size = fold_size(&current->fold);
+	Size		size = fold_checkpoint_size(&current->fold);
 	int64		due = CHECKPOINT_EVENTS + size / BYTES_PER_EVENT;
 
 	if (current->written_in != InvalidSubTransactionId)

@@ -103,9 +103,9 @@ reserve_open(Fold *fold, int64 n)
 		return;
 
 	compact_open(fold);
-	if (2 * (fold->open_end + n) <= fold->open_capacity)
-		return;
-	capacity = Max(64, 4 * (fold->open_end + n));
+	if (fold->open_end + n <= fold->open_capacity / 4 * 3)
+		return;					/* enough to make compacting worth its while */
+	capacity = Max(64, 2 * (fold->open_end + n));
 	if (fold->open == NULL)
 		fold->open = MemoryContextAllocHuge(GetMemoryChunkContext(fold->weights),
 											capacity * sizeof(OpenDecision));
@@ -253,7 +253,6 @@ fold_size(const Fold *fold)
  */
 
 #define CHECKPOINT_FORMAT	1
-#define OPEN_DECISION_SIZE	(2 * sizeof(int64))	/* round and identifier */
 
 typedef struct CheckpointHeader
 {
@@ -269,13 +268,60 @@ typedef struct CheckpointHeader
 	double		lbck;
 	int64		events;
 	int64		nopen;
+	int64		open_size;		/* in bytes */
 } CheckpointHeader;
+
+/* Rounds and identifiers of open decisions mostly grow by little: 7 bits a byte. */
+static void
+append_difference(StringInfo buf, int64 difference)
+{
+	uint64		rest = ((uint64) difference << 1) ^ (uint64) (difference >> 63);
+
+	while (rest >= 0x80)
+	{
+		appendStringInfoCharMacro(buf, (char) (rest | 0x80));
+		rest >>= 7;
+	}
+	appendStringInfoCharMacro(buf, (char) rest);
+}
+
+static const char *
+read_difference(const char *data, const char *end, int64 *value)
+{
+	uint64		rest = 0;
+
+	for (int shift = 0; data < end && shift < 64; shift += 7)
+	{
+		unsigned char byte = *data++;
+
+		rest |= (uint64) (byte & 0x7F) << shift;
+		if (byte < 0x80)
+			break;
+	}
+	*value += (int64) (rest >> 1) ^ -(int64) (rest & 1);
+	return data;
+}
+
+/*
+ * Return about how many bytes a checkpoint takes.
+ */
+Size
+fold_checkpoint_size(const Fold *fold)
+{
+	const LearnerParams *params = &fold->learner.params;
+
+	return sizeof(CheckpointHeader) +
+		(NUM_VECTORS(params->algorithm) + 1) * (Size) params->arms * sizeof(double) +
+		2 * (fold->open_end - fold->open_first - fold->open_closed);
+}
 
 void
 fold_serialize(const Fold *fold, const Seen *seen, StringInfo buf)
 {
 	const Learner *learner = &fold->learner;
 	Size		arms = learner->params.arms;
+	OpenDecision previous = {0};
+	StringInfoData open;
 	CheckpointHeader header = {
 		.format = CHECKPOINT_FORMAT,
 		.arms = learner->params.arms,
@@ -291,25 +337,27 @@ fold_serialize(const Fold *fold, const Seen *seen, StringInfo buf)
 		.nopen = fold->open_end - fold->open_first - fold->open_closed
 	};
 
+	initStringInfo(&open);
+	for (int64 i = fold->open_first; i < fold->open_end; i++)
+	{
+		if (fold->open[i].closed)
+			continue;
+		append_difference(&open, fold->open[i].round - previous.round);
+		append_difference(&open, fold->open[i].decision_id - previous.decision_id);
+		previous = fold->open[i];
+	}
+	header.open_size = open.len;
+
 	appendBinaryStringInfo(buf, (const char *) &header, sizeof(header));
 	appendBinaryStringInfo(buf, (const char *) learner->z,
 						   NUM_VECTORS(learner->params.algorithm) * arms * sizeof(double));
 	if (fold->tie_round != NULL)
 		appendBinaryStringInfo(buf, (const char *) fold->tie_round,
 							   arms * sizeof(int64));
-	for (int64 i = fold->open_first; i < fold->open_end; i++)
-	{
-		if (!fold->open[i].closed)
-		{
-			appendBinaryStringInfo(buf, (const char *) &fold->open[i].round,
-								   sizeof(int64));
-			appendBinaryStringInfo(buf, (const char *) &fold->open[i].decision_id,
-								   sizeof(int64));
-		}
-	}
-	if (header.nrunning > 0)
-		appendBinaryStringInfo(buf, (const char *) seen->running,
-							   header.nrunning * sizeof(uint64));
+	appendBinaryStringInfo(buf, (const char *) seen->running,
+						   header.nrunning * sizeof(uint64));
+	appendBinaryStringInfo(buf, open.data, open.len);
+	pfree(open.data);
 }
 
 /*
@@ -323,8 +371,9 @@ fold_deserialize(Fold *fold, Seen *seen, const char *data, Size size)
 	Size		arms = learner->params.arms;
 	Size		vectors_size = NUM_VECTORS(learner->params.algorithm) * arms * sizeof(double);
 	Size		ties_size = fold->tie_round != NULL ? arms * sizeof(int64) : 0;
+	OpenDecision open = {0};
+	const char *end = data + size;
 	CheckpointHeader header;
-	uint64	   *running;
 
 	if (size < sizeof(header))
 		return false;
@@ -332,10 +381,9 @@ fold_deserialize(Fold *fold, Seen *seen, const char *data, Size size)
 	if (header.format != CHECKPOINT_FORMAT ||
 		header.arms != learner->params.arms ||
 		header.algorithm != (int32) learner->params.algorithm ||
-		header.nopen < 0 || header.nrunning < 0 ||
+		header.nrunning < 0 || header.nopen < 0 || header.nopen > header.open_size ||
 		size != sizeof(header) + vectors_size + ties_size +
-		header.nopen * OPEN_DECISION_SIZE +
-		header.nrunning * sizeof(uint64))
+		header.nrunning * sizeof(uint64) + header.open_size)
 		return false;
 
 	learner->round = header.round;
@@ -345,28 +393,23 @@ fold_deserialize(Fold *fold, Seen *seen, const char *data, Size size)
 	learner->lbck = header.lbck;
 	fold->events = header.events;
 
+	/* the bytes need not be aligned */
 	data += sizeof(header);
 	memcpy(learner->z, data, vectors_size);
 	data += vectors_size;
 	if (ties_size > 0)
 		memcpy(fold->tie_round, data, ties_size);
 	data += ties_size;
+	seen->next = header.next;
+	seen_set_running(seen, data, header.nrunning);
+	data += header.nrunning * sizeof(uint64);
+
 	reserve_open(fold, header.nopen);
 	for (int64 i = 0; i < header.nopen; i++)
 	{
-		OpenDecision open = {0};
-
-		memcpy(&open.round, data, sizeof(int64));
-		memcpy(&open.decision_id, data + sizeof(int64), sizeof(int64));
+		data = read_difference(data, end, &open.round);
+		data = read_difference(data, end, &open.decision_id);
 		fold->open[fold->open_end++] = open;
-		data += OPEN_DECISION_SIZE;
 	}
-
-	/* the bytes need not be aligned */
-	running = palloc(Max(header.nrunning, 1) * sizeof(uint64));
-	memcpy(running, data, header.nrunning * sizeof(uint64));
-	seen_set_running(seen, running, header.nrunning);
-	seen->next = header.next;
-	pfree(running);
 	return true;
 }

@@ -75,6 +75,7 @@ extern void fold_settlement(Fold *fold, const Settlement *settlement);
 extern void fold_clear_old_ties(Fold *fold, int32 arm);
 extern int64 fold_find_round(const Fold *fold, int64 round);
 extern Size fold_size(const Fold *fold);
+extern Size fold_checkpoint_size(const Fold *fold);
 
 extern void fold_serialize(const Fold *fold, const Seen *seen, StringInfo buf);
 extern bool fold_deserialize(Fold *fold, Seen *seen, const char *data, Size size);

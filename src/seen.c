@@ -83,12 +83,14 @@ seen_now(Seen *seen)
 	qsort(seen->running, n, sizeof(uint64), compare_xacts);
 }
 
+/*
+ * Set the list to a copy of a sorted one, which need not be aligned.
+ */
 void
-seen_set_running(Seen *seen, const uint64 *running, int nrunning)
+seen_set_running(Seen *seen, const void *running, int nrunning)
 {
 	reserve(seen, nrunning);
-	if (nrunning > 0)
-		memcpy(seen->running, running, sizeof(uint64) * nrunning);
+	memcpy(seen->running, running, sizeof(uint64) * nrunning);
 	seen->nrunning = nrunning;
 }
 

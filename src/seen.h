@@ -23,7 +23,7 @@ extern void seen_init(Seen *seen);
 extern void seen_now(Seen *seen);
 extern void seen_add_running(Seen *seen, uint64 xact);
 extern bool seen_is_running(const Seen *seen, uint64 xact);
-extern void seen_set_running(Seen *seen, const uint64 *running, int nrunning);
+extern void seen_set_running(Seen *seen, const void *running, int nrunning);
 
 static inline bool
 seen_includes(const Seen *seen, uint64 xact)

@@ -177,8 +177,9 @@ state_problem(const BanditState *state)
 	if (state->outstanding < 0 || state->outstanding > state->round)
 		return "its number of outstanding rounds is out of range";
 	rounds = (double) state->round;
+	/* it is below rounds^2 / 2, but for what rounding may have added */
 	if (!is_count(state->cumulative_delay) ||
-		state->cumulative_delay > rounds * rounds / 2)
+		state->cumulative_delay > rounds * rounds)
 		return "its cumulative delay is out of range";
 	if (!is_count(state->longest_delay) ||
 		state->longest_delay > (double) LEARNER_MAX_ROUNDS ||
