@@ -1,0 +1,88 @@
+--
+-- Three headlines, and nobody knows which one sells.  Make a bandit of them.
+--
+SELECT bandit_create('headline', ARRAY['plain', 'funny', 'bold']);
+
+--
+-- For every visitor, ask it which headline to show.  Remember the decision_id.
+--
+SELECT * FROM bandit_choose('headline');
+
+--
+-- Later, perhaps much later, tell it what came of that: a loss from 0 (good) to 1
+-- (bad), or a reward from 0 to 1.  Telling it twice does no harm.
+--
+SELECT bandit_reward(1, 1) AS first_time, bandit_reward(1, 1) AS second_time;
+
+--
+-- Mostly you have a table that knows anyway.  A trigger takes feedback from it.
+--
+CREATE TABLE visit (
+    decision_id bigint PRIMARY KEY,
+    headline text NOT NULL,
+    bought integer                      -- null until we know
+);
+
+CREATE TRIGGER visit_feedback AFTER INSERT OR UPDATE ON visit FOR EACH ROW
+    EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'bought', 'reward');
+
+--
+-- Let 5,000 visitors come.  In truth 5, 15 and 35 of 100 buy.  Whether a visitor
+-- bought is known 20 visitors later, and of every tenth we never hear.
+--
+SELECT setseed(0.42);
+
+CREATE PROCEDURE visitors(n integer) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 1 .. n LOOP
+        INSERT INTO visit SELECT decision_id, arm FROM bandit_choose('headline');
+        UPDATE visit
+        SET bought = (random() < CASE headline WHEN 'plain' THEN 0.05
+                                               WHEN 'funny' THEN 0.15
+                                               ELSE 0.35 END)::integer
+        WHERE decision_id = (SELECT max(decision_id) - 20 FROM visit)
+          AND decision_id % 10 <> 0;
+        COMMIT;
+    END LOOP;
+END $$;
+
+CALL visitors(5000);
+
+--
+-- It has learned which headline sells, and shows it most of the time ...
+--
+SELECT arm, round(probability::numeric, 3) AS probability
+FROM bandit_probabilities('headline');
+
+SELECT headline, count(*) AS shown, sum(bought) AS bought FROM visit GROUP BY headline ORDER BY headline;
+
+--
+-- ... and it has not waited for ever for the tenth that we never heard of: what
+-- takes too long is skipped.
+--
+SELECT count(*) FILTER (WHERE loss IS NOT NULL) AS settled,
+       count(*) FILTER (WHERE loss IS NULL) AS skipped,
+       (SELECT count(*) FROM dexp3.pending) AS pending
+FROM dexp3.feedback;
+
+--
+-- All of it obeys transactions: what is rolled back has never happened.
+--
+BEGIN;
+SELECT arm FROM bandit_choose('headline');
+ROLLBACK;
+SELECT count(*) AS decisions FROM dexp3.decision;
+
+--
+-- Before going live, try learners on losses that you know.  Here the best of two
+-- arms changes in the middle of 10,000 rounds, and feedback takes 100 rounds.
+--
+WITH world AS (
+    SELECT array_agg(CASE WHEN t <= 5000 THEN '{0.2, 0.8}'::float8[] ELSE '{0.8, 0.2}' END ORDER BY t) AS losses,
+           array_agg(100 ORDER BY t) AS delays
+    FROM generate_series(1, 10000) t
+)
+SELECT algorithm, round(sum(loss)::numeric) AS total_loss, 5000 AS of_either_arm
+FROM world, unnest(ARRAY['dada', 'dada-ix']) AS algorithm,
+     bandit_simulate(losses, delays, algorithm, seed => 1)
+GROUP BY algorithm ORDER BY algorithm;
