@@ -339,12 +339,20 @@ CREATE FUNCTION dexp3.bandit_changed() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME';
 CREATE FUNCTION dexp3.log_arrival() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'bandit_log_arrival';
+CREATE FUNCTION dexp3.log_truncated() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'bandit_log_truncated';
 CREATE FUNCTION dexp3.checkpoint_arrival() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'bandit_checkpoint_arrival';
 
 COMMENT ON FUNCTION dexp3.bandit_changed() IS 'makes all sessions read dexp3.bandit again';
 COMMENT ON FUNCTION dexp3.log_arrival() IS 'stamps log rows that come from elsewhere';
+COMMENT ON FUNCTION dexp3.log_truncated() IS 'removes checkpoints that are not true any more';
 COMMENT ON FUNCTION dexp3.checkpoint_arrival() IS 'drops checkpoints that come from elsewhere';
+
+REVOKE ALL ON FUNCTION dexp3.bandit_changed() FROM PUBLIC;
+REVOKE ALL ON FUNCTION dexp3.log_arrival() FROM PUBLIC;
+REVOKE ALL ON FUNCTION dexp3.log_truncated() FROM PUBLIC;
+REVOKE ALL ON FUNCTION dexp3.checkpoint_arrival() FROM PUBLIC;
 
 CREATE TRIGGER bandit_changed AFTER INSERT OR UPDATE OR DELETE ON dexp3.bandit
 	FOR EACH ROW EXECUTE FUNCTION dexp3.bandit_changed();
@@ -352,12 +360,18 @@ CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.decision
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
 CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.feedback
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
+CREATE TRIGGER log_truncated AFTER TRUNCATE ON dexp3.decision
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_truncated();
+CREATE TRIGGER log_truncated AFTER TRUNCATE ON dexp3.feedback
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_truncated();
 CREATE TRIGGER checkpoint_arrival BEFORE INSERT ON dexp3.checkpoint
 	FOR EACH ROW EXECUTE FUNCTION dexp3.checkpoint_arrival();
 
 ALTER TABLE dexp3.bandit ENABLE ALWAYS TRIGGER bandit_changed;
 ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_arrival;
+ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_truncated;
 ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_arrival;
+ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_truncated;
 ALTER TABLE dexp3.checkpoint ENABLE ALWAYS TRIGGER checkpoint_arrival;
 
 CREATE VIEW dexp3.pending AS

@@ -21,6 +21,7 @@
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -76,9 +77,12 @@ refresh_cache(void)
 {
 	HASHCTL		ctl = {0};
 
+	/* in a long transaction nothing else may have asked for news */
+	AcceptInvalidationMessages();
 	if (cache_context != NULL &&
 		cache_generation == tables_generation() &&
-		hash_get_num_entries(cache_by_id) < MAX_CACHED_BANDITS)
+		hash_get_num_entries(cache_by_id) +
+		hash_get_num_entries(cache_by_name) < MAX_CACHED_BANDITS)
 		return;
 
 	if (cache_context != NULL)
@@ -133,10 +137,13 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
  * level.
  */
 static Bandit *
-load_bandit(Oid index_oid, ScanKey key)
+load_bandit(ScanKey key)
 {
-	Relation	rel = table_open(tables()->bandit, AccessShareLock);
-	Relation	index = index_open(index_oid, AccessShareLock);
+	Relation	rel = table_open_checked(tables()->bandit, Natts_bandit,
+										 AccessShareLock);
+	Relation	index = index_open(key->sk_attno == Anum_bandit_name ?
+								   tables()->bandit_name_key : tables()->bandit_pkey,
+								   AccessShareLock);
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	SysScanDesc scan = systable_beginscan_ordered(rel, index, snapshot, 1, key);
 	HeapTuple	tuple = systable_getnext_ordered(scan, ForwardScanDirection);
@@ -173,7 +180,7 @@ bandit_by_id(int32 bandit_id)
 
 	ScanKeyInit(&key, Anum_bandit_bandit_id, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(bandit_id));
-	bandit = load_bandit(tables()->bandit_pkey, &key);
+	bandit = load_bandit(&key);
 
 	/* what was read may be out of date already: then do not keep it */
 	if (bandit != NULL && cache_generation == tables_generation())
@@ -211,7 +218,7 @@ bandit_by_name(text *name)
 	ScanKeyEntryInitialize(&key, 0, Anum_bandit_name, BTEqualStrategyNumber,
 						   InvalidOid, C_COLLATION_OID, F_TEXTEQ,
 						   PointerGetDatum(name));
-	bandit = load_bandit(tables()->bandit_name_key, &key);
+	bandit = load_bandit(&key);
 	if (bandit == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -231,7 +238,9 @@ bandit_by_name(text *name)
 
 /*
  * Run a statement with the rights of the tables' owner and a safe search_path.
- * Returns the first column of the first row; *found tells whether there is one.
+ * It sees what has been committed by now, as the look-up of the bandit did,
+ * whatever the isolation level.  Returns the first column of the first row;
+ * *found tells whether any row was affected.
  */
 static Datum
 run_as_owner(const char *sql, int nargs, Oid *types, Datum *values,
@@ -240,6 +249,7 @@ run_as_owner(const char *sql, int nargs, Oid *types, Datum *values,
 	Relation	rel = table_open(tables()->bandit, AccessShareLock);
 	Oid			owner = rel->rd_rel->relowner;
 	Datum		result = (Datum) 0;
+	SPIPlanPtr	plan;
 	Oid			user;
 	int			context;
 	int			nest_level;
@@ -255,7 +265,10 @@ run_as_owner(const char *sql, int nargs, Oid *types, Datum *values,
 							 true, 0, false);
 
 	SPI_connect();
-	if (SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0) < 0)
+	plan = SPI_prepare(sql, nargs, types);
+	if (plan == NULL ||
+		SPI_execute_snapshot(plan, values, nulls, GetLatestSnapshot(),
+							 InvalidSnapshot, false, true, 0) < 0)
 		elog(ERROR, "could not execute: %s", sql);
 	*found = SPI_processed > 0;
 	if (*found && SPI_tuptable != NULL)
@@ -266,6 +279,22 @@ run_as_owner(const char *sql, int nargs, Oid *types, Datum *values,
 	AtEOXact_GUC(false, nest_level);
 	SetUserIdAndSecContext(user, context);
 	return result;
+}
+
+/*
+ * Change or delete the row of a bandit, which was there a moment ago.
+ */
+static void
+change_bandit(const char *sql, Datum bandit_id)
+{
+	Oid			types[1] = {INT4OID};
+	bool		found;
+
+	(void) run_as_owner(sql, 1, types, &bandit_id, NULL, &found);
+	if (!found)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not change a bandit that is being changed by another transaction")));
 }
 
 static text *
@@ -386,14 +415,12 @@ existing_bandit_id(FunctionCallInfo fcinfo)
 Datum
 bandit_reset(PG_FUNCTION_ARGS)
 {
-	Oid			types[1] = {INT4OID};
 	Datum		bandit_id;
-	bool		found;
 
 	PreventCommandIfReadOnly("bandit_reset()");
 	bandit_id = existing_bandit_id(fcinfo);
-	(void) run_as_owner("UPDATE dexp3.bandit SET epoch = epoch + 1 WHERE bandit_id = $1",
-						1, types, &bandit_id, NULL, &found);
+	change_bandit("UPDATE dexp3.bandit SET epoch = epoch + 1 WHERE bandit_id = $1",
+				  bandit_id);
 	checkpoint_remove(DatumGetInt32(bandit_id));
 	PG_RETURN_VOID();
 }
@@ -404,19 +431,17 @@ bandit_reset(PG_FUNCTION_ARGS)
 Datum
 bandit_drop(PG_FUNCTION_ARGS)
 {
-	static const char *const statements[] = {
-		"DELETE FROM dexp3.bandit WHERE bandit_id = $1",
-		"DELETE FROM dexp3.feedback WHERE bandit_id = $1",
-		"DELETE FROM dexp3.decision WHERE bandit_id = $1"
-	};
 	Oid			types[1] = {INT4OID};
 	Datum		bandit_id;
 	bool		found;
 
 	PreventCommandIfReadOnly("bandit_drop()");
 	bandit_id = existing_bandit_id(fcinfo);
-	for (size_t i = 0; i < lengthof(statements); i++)
-		(void) run_as_owner(statements[i], 1, types, &bandit_id, NULL, &found);
+	change_bandit("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id);
+	(void) run_as_owner("DELETE FROM dexp3.feedback WHERE bandit_id = $1",
+						1, types, &bandit_id, NULL, &found);
+	(void) run_as_owner("DELETE FROM dexp3.decision WHERE bandit_id = $1",
+						1, types, &bandit_id, NULL, &found);
 	checkpoint_remove(DatumGetInt32(bandit_id));
 	PG_RETURN_VOID();
 }

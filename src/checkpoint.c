@@ -25,12 +25,8 @@
 #include "log.h"
 #include "tables.h"
 
-/*
- * How many older checkpoints to look at when one is written.  Normally there
- * is one; dead ones may pile up behind it while an old snapshot is open, and
- * must not be walked over again and again.
- */
-#define MAX_REMOVALS	8
+#define ALL_BANDITS		0
+#define ALL_EPOCHS		0
 
 /* A scan over the checkpoints of a bandit. */
 typedef struct CheckpointScan
@@ -40,20 +36,33 @@ typedef struct CheckpointScan
 	SysScanDesc scan;
 } CheckpointScan;
 
+/*
+ * Begin a scan of the checkpoints of a bandit or ALL_BANDITS, of one epoch or
+ * ALL_EPOCHS.  With a range, only those that cover at least range[0] and less than range[1] events.
+ */
 static void
 begin_scan(CheckpointScan *scan, LOCKMODE lockmode, Snapshot snapshot,
-		   int32 bandit_id, int nkeys, int32 epoch)
+		   int32 bandit_id, int32 epoch, const int64 *range)
 {
-	ScanKeyData keys[2];
+	ScanKeyData keys[4];
 
 	ScanKeyInit(&keys[0], Anum_checkpoint_bandit_id, BTEqualStrategyNumber,
 				F_INT4EQ, Int32GetDatum(bandit_id));
 	ScanKeyInit(&keys[1], Anum_checkpoint_epoch, BTEqualStrategyNumber,
 				F_INT4EQ, Int32GetDatum(epoch));
-	scan->rel = table_open(tables()->checkpoint, lockmode);
+	if (range != NULL)
+	{
+		ScanKeyInit(&keys[2], Anum_checkpoint_events, BTGreaterEqualStrategyNumber,
+					F_INT8GE, Int64GetDatum(range[0]));
+		ScanKeyInit(&keys[3], Anum_checkpoint_events, BTLessStrategyNumber,
+					F_INT8LT, Int64GetDatum(range[1]));
+	}
+	scan->rel = table_open_checked(tables()->checkpoint, Natts_checkpoint, lockmode);
 	scan->index = index_open(tables()->checkpoint_idx, lockmode);
 	scan->scan = systable_beginscan_ordered(scan->rel, scan->index, snapshot,
-											nkeys, keys);
+											bandit_id == ALL_BANDITS ? 0 :
+											epoch == ALL_EPOCHS ? 1 :
+											range == NULL ? 2 : 4, keys);
 }
 
 /* Return the next checkpoint, the newest first. */
@@ -96,7 +105,7 @@ checkpoint_load(int32 bandit_id, int32 epoch, Fold *fold, Seen *seen)
 		CheckpointScan scan;
 		HeapTuple	tuple;
 
-		begin_scan(&scan, AccessShareLock, SnapshotSelf, bandit_id, 2, epoch);
+		begin_scan(&scan, AccessShareLock, SnapshotSelf, bandit_id, epoch, NULL);
 		tuple = next_checkpoint(&scan);
 		if (tuple != NULL)
 		{
@@ -124,7 +133,7 @@ checkpoint_newest(int32 bandit_id, int32 epoch)
 	int64		events = 0;
 
 	InitDirtySnapshot(dirty);
-	begin_scan(&scan, AccessShareLock, &dirty, bandit_id, 2, epoch);
+	begin_scan(&scan, AccessShareLock, &dirty, bandit_id, epoch, NULL);
 	tuple = next_checkpoint(&scan);
 	if (tuple != NULL)
 		events = DatumGetInt64(checkpoint_column(&scan, tuple, Anum_checkpoint_events));
@@ -133,23 +142,19 @@ checkpoint_newest(int32 bandit_id, int32 epoch)
 }
 
 /*
- * Remove checkpoints that cover fewer events, those of one epoch or of all.
+ * Remove checkpoints, but only those that nobody else is just removing.
  */
 static void
-remove_older(int32 bandit_id, int nkeys, int32 epoch, int64 events)
+remove_checkpoints(int32 bandit_id, int32 epoch, const int64 *range)
 {
 	CheckpointScan scan;
 	HeapTuple	tuple;
-	int			looked_at = 0;
 
-	begin_scan(&scan, RowExclusiveLock, SnapshotSelf, bandit_id, nkeys, epoch);
-	while (looked_at++ < MAX_REMOVALS && (tuple = next_checkpoint(&scan)) != NULL)
+	begin_scan(&scan, RowExclusiveLock, SnapshotSelf, bandit_id, epoch, range);
+	while ((tuple = next_checkpoint(&scan)) != NULL)
 	{
 		TM_FailureData failure;
 
-		if (DatumGetInt64(checkpoint_column(&scan, tuple, Anum_checkpoint_events)) >= events)
-			continue;
-		/* whatever comes of it: if somebody else is at it, fine */
 		(void) table_tuple_delete(scan.rel, &tuple->t_self,
 								  GetCurrentCommandId(true), SnapshotSelf,
 								  InvalidSnapshot, false, &failure, false);
@@ -159,11 +164,17 @@ remove_older(int32 bandit_id, int nkeys, int32 epoch, int64 events)
 
 /*
  * Write a checkpoint of a fold that has seen what `seen` says and nothing of
- * the current transaction.
+ * the current transaction, and remove older ones.
+ *
+ * Older means up to so many events: normally that is the one before.  While an
+ * old snapshot is open, dead ones pile up before that, and must not be walked
+ * over again and again.
  */
 void
-checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold, const Seen *seen)
+checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold, const Seen *seen,
+				 int64 older)
 {
+	int64		range[2] = {fold->events - older, fold->events};
 	uint64		mine = log_current_xact();
 	Seen		for_others;
 	StringInfoData state;
@@ -172,8 +183,7 @@ checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold, const Seen *see
 
 	/* a snapshot does not list its own transaction, but for others it runs */
 	seen_init(&for_others);
-	for_others.next = seen->next;
-	seen_set_running(&for_others, seen->running, seen->nrunning);
+	seen_copy(&for_others, seen);
 	if (mine < seen->next)
 		seen_add_running(&for_others, mine);
 
@@ -189,8 +199,8 @@ checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold, const Seen *see
 		TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
 	values[Anum_checkpoint_state - 1] = PointerGetDatum(state.data);
 	(void) table_insert_row(tables()->checkpoint, Natts_checkpoint, values, nulls,
-							false);
-	remove_older(bandit_id, 2, epoch, fold->events);
+							InvalidOid);
+	remove_checkpoints(bandit_id, epoch, range);
 
 	pfree(state.data);
 	pfree(for_others.running);
@@ -202,5 +212,14 @@ checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold, const Seen *see
 void
 checkpoint_remove(int32 bandit_id)
 {
-	remove_older(bandit_id, 1, 0, PG_INT64_MAX);
+	remove_checkpoints(bandit_id, ALL_EPOCHS, NULL);
+}
+
+/*
+ * Remove the checkpoints of all bandits.
+ */
+void
+checkpoint_remove_all(void)
+{
+	remove_checkpoints(ALL_BANDITS, ALL_EPOCHS, NULL);
 }

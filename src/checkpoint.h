@@ -13,7 +13,8 @@
 extern bool checkpoint_load(int32 bandit_id, int32 epoch, Fold *fold, Seen *seen);
 extern int64 checkpoint_newest(int32 bandit_id, int32 epoch);
 extern void checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold,
-							 const Seen *seen);
+							 const Seen *seen, int64 older);
 extern void checkpoint_remove(int32 bandit_id);
+extern void checkpoint_remove_all(void);
 
 #endif							/* DEXP3_CHECKPOINT_H */

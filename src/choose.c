@@ -8,8 +8,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "funcapi.h"
@@ -94,9 +92,7 @@ static void
 skip_overdue(const Bandit *bandit, Current *current)
 {
 	Fold	   *fold = current_fold(current);
-	int64		first_in_time = fold->learner.round -
-		(int64) floor(learner_longest_wait(&fold->learner));
-	int64		end = fold_find_round(fold, first_in_time);
+	int64		end = fold_find_round(fold, learner_first_in_time(&fold->learner));
 	int64		i = fold->open_first;
 	int			tries = 0;
 

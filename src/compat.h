@@ -5,6 +5,7 @@
 #ifndef DEXP3_COMPAT_H
 #define DEXP3_COMPAT_H
 
+#include "catalog/pg_attribute.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 
@@ -45,19 +46,30 @@ InputFunctionCallSoft(PGFunction func, char *str, Node *escontext, Datum *result
 }
 #endif
 
-/* Insert the index entries of a new row; with if_new, without waiting. */
+/*
+ * Insert the index entries of a new row.  A conflict in one of the unique
+ * indexes listed is reported, at once and without an error.
+ */
 static inline void
 InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
-				  bool if_new, bool *conflict)
+				  List *if_new_in, bool *conflict)
 {
 #if PG_VERSION_NUM >= 160000
-	(void) ExecInsertIndexTuples(relinfo, slot, estate, false, if_new, conflict,
-								 NIL, false);
+	(void) ExecInsertIndexTuples(relinfo, slot, estate, false, if_new_in != NIL,
+								 conflict, if_new_in, false);
 #else
-	(void) ExecInsertIndexTuples(relinfo, slot, estate, false, if_new, conflict,
-								 NIL);
+	(void) ExecInsertIndexTuples(relinfo, slot, estate, false, if_new_in != NIL,
+								 conflict, if_new_in);
 #endif
 }
+
+/* Virtual generated columns came with 18; a trigger cannot see them. */
+#ifdef ATTRIBUTE_GENERATED_VIRTUAL
+#define IsVirtualColumn(attribute) \
+	((attribute)->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+#else
+#define IsVirtualColumn(attribute)	false
+#endif
 
 #if PG_VERSION_NUM >= 180000
 #define DEXP3_MODULE_MAGIC	PG_MODULE_MAGIC_EXT(.name = "dexp3")

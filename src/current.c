@@ -12,9 +12,10 @@
  * that is under way, or of the last one until `seen` covers it.
  *
  * Aborts.  A transaction or savepoint that wrote rows and is rolled back takes
- * them out of the log again, so the states that hold them are thrown away, and
- * are folded anew from a checkpoint when they are needed.  A state is also thrown
- * away if an error interrupts it half-way (valid).
+ * them out of the log again.  Before the first row that it writes, the state is
+ * saved, and at its abort it is set back to that.  Large states are not saved but
+ * thrown away, to be folded anew from a checkpoint when they are needed; so is a
+ * state that an error interrupts half-way (valid).
  *
  * PREPARE TRANSACTION is refused after such a write: somebody else would commit
  * it, perhaps never, and feedback for a decision that it settled would have to
@@ -32,6 +33,7 @@
 #include "checkpoint.h"
 #include "current.h"
 #include "log.h"
+#include "tables.h"
 
 /*
  * Transactions that were still running and so far back or less are found by
@@ -47,6 +49,20 @@
 #define BYTES_PER_EVENT		64
 #define MAX_CHECKPOINT_SIZE ((Size) 256 * 1024 * 1024)
 
+/* States up to this size are saved before a transaction writes. */
+#define MAX_SAVED_SIZE		((Size) 64 * 1024)
+
+/* What a state was before a subtransaction wrote to it. */
+typedef struct SavedState
+{
+	slist_node	node;			/* in Current.saved, innermost first */
+	SubTransactionId subid;
+	Fold	   *fold;
+	Seen		seen;
+	uint64		own_xact;
+	SubTransactionId written_in;
+} SavedState;
+
 struct Current
 {
 	int32		bandit_id;		/* hash key */
@@ -59,6 +75,7 @@ struct Current
 	uint64		own_xact;		/* our transaction that has been folded, or 0 */
 	SubTransactionId written_in;	/* the newest subtransaction of ours that
 									 * wrote rows; invalid if none has */
+	slist_head	saved;			/* SavedStates of subtransactions that wrote */
 	int64		checkpoint_events;	/* events that a checkpoint covers */
 	bool		from_checkpoint;	/* there was one in this cluster */
 	Size		size;			/* last accounted for */
@@ -73,8 +90,12 @@ static dlist_head recently_used = DLIST_STATIC_INIT(recently_used);
 static dlist_head written_states = DLIST_STATIC_INIT(written_states);
 static Size total_size = 0;
 
-/* Has this transaction written anything to the log? */
+/* Has this transaction written to the log, or have rows arrived by COPY and such? */
 static bool wrote_log = false;
+static bool rows_arrived = false;
+
+/* What tables_log_identity() was when the states were made. */
+static uint64 log_identity = 0;
 
 /* ----------
  * The cache
@@ -92,16 +113,24 @@ forget(Current *current)
 	hash_search(states, &current->bandit_id, HASH_REMOVE, NULL);
 }
 
+static void
+forget_all(void)
+{
+	while (!dlist_is_empty(&recently_used))
+		forget(dlist_head_element(Current, lru, &recently_used));
+}
+
 /*
- * Forget the state of a bandit, because its log has been changed in another
+ * Take note that this transaction adds rows to the log of a bandit in another
  * way.
  */
 void
-current_forget(int32 bandit_id)
+current_rows_arrive(int32 bandit_id)
 {
 	Current    *current = states == NULL ? NULL :
 		hash_search(states, &bandit_id, HASH_FIND, NULL);
 
+	rows_arrived = true;
 	if (current != NULL)
 		forget(current);
 }
@@ -156,6 +185,7 @@ remember(const Bandit *bandit)
 	fold_init(&current->fold, &bandit->params);
 	seen_init(&current->seen);
 	seen_init(&current->next_seen);
+	slist_init(&current->saved);
 	MemoryContextSwitchTo(old);
 
 	current->from_checkpoint = checkpoint_load(bandit->bandit_id, bandit->epoch,
@@ -234,6 +264,53 @@ fold_new_rows(CatchUp *catch_up, LogTable table, LogVisitor visit,
 }
 
 /*
+ * Save a state before the current subtransaction writes to it for the first
+ * time.
+ */
+static void
+save(Current *current)
+{
+	Fold	   *fold = fold_save(&current->fold, MAX_SAVED_SIZE);
+	MemoryContext old;
+	SavedState *saved;
+
+	if (fold == NULL)
+		return;
+
+	old = MemoryContextSwitchTo(current->context);
+	saved = palloc(sizeof(SavedState));
+	saved->subid = GetCurrentSubTransactionId();
+	saved->fold = fold;
+	seen_init(&saved->seen);
+	seen_copy(&saved->seen, &current->seen);
+	saved->own_xact = current->own_xact;
+	saved->written_in = current->written_in;
+	slist_push_head(&current->saved, &saved->node);
+	MemoryContextSwitchTo(old);
+}
+
+static SavedState *
+pop_saved(Current *current)
+{
+	return slist_container(SavedState, node, slist_pop_head_node(&current->saved));
+}
+
+static void
+free_saved(SavedState *saved)
+{
+	pfree(saved->fold);
+	pfree(saved->seen.running);
+	pfree(saved);
+}
+
+static SavedState *
+innermost_saved(Current *current)
+{
+	return slist_is_empty(&current->saved) ? NULL :
+		slist_head_element(SavedState, node, &current->saved);
+}
+
+/*
  * Take note that rows of this transaction are in the state, or about to be.
  */
 static void
@@ -243,7 +320,20 @@ mark_written(Current *current)
 		dlist_push_head(&written_states, &current->written);
 	current->written_in = GetCurrentSubTransactionId();
 	current->own_xact = log_current_xact();
+}
+
+/*
+ * Prepare a state for a row that this transaction is going to write.  It is not
+ * valid until the row has been folded.
+ */
+static void
+begin_write(Current *current)
+{
+	if (current->written_in < GetCurrentSubTransactionId())
+		save(current);
+	mark_written(current);
 	wrote_log = true;
+	current->valid = false;
 }
 
 /*
@@ -291,7 +381,7 @@ catch_up(Current *current)
 	current->valid = false;
 	fold_new_rows(&catch_up, LOG_DECISIONS, visit_decision, from, before);
 	fold_new_rows(&catch_up, LOG_SETTLEMENTS, visit_settlement, from, before);
-	if (is_new && wrote_log)
+	if (is_new && (wrote_log || rows_arrived))
 		mark_written(current);
 
 	swap = current->seen;
@@ -307,10 +397,19 @@ catch_up(Current *current)
 Current *
 current_state(const Bandit *bandit)
 {
-	Current    *current = states == NULL ? NULL :
-		hash_search(states, &bandit->bandit_id, HASH_FIND, NULL);
+	Current    *current;
 
-	if (current != NULL && (!current->valid || current->epoch != bandit->epoch))
+	if (log_identity != tables_log_identity())
+	{
+		forget_all();
+		log_identity = tables_log_identity();
+	}
+
+	current = states == NULL ? NULL :
+		hash_search(states, &bandit->bandit_id, HASH_FIND, NULL);
+	if (current != NULL &&
+		(!current->valid || current->epoch != bandit->epoch ||
+		 !learner_same_params(&current->fold.learner.params, &bandit->params)))
 	{
 		forget(current);
 		current = NULL;
@@ -329,15 +428,6 @@ Fold *
 current_fold(Current *current)
 {
 	return &current->fold;
-}
-
-/*
- * Was this transaction running when the state was brought up to date?
- */
-bool
-current_is_running(const Current *current, uint64 xact)
-{
-	return seen_is_running(&current->seen, xact);
 }
 
 /* ----------
@@ -371,15 +461,14 @@ current_prepare_to_write(Current *current)
 	if (current->fold.events - current->checkpoint_events < due)
 		return;
 	checkpoint_write(current->bandit_id, current->epoch, &current->fold,
-					 &current->seen);
+					 &current->seen, 8 * due);
 	current->checkpoint_events = current->fold.events;
 }
 
 void
 current_add_decision(Current *current, const Decision *decision)
 {
-	current->valid = false;
-	mark_written(current);
+	begin_write(current);
 	log_append_decision(decision);
 	fold_decision(&current->fold, decision);
 	current->valid = true;
@@ -394,8 +483,7 @@ current_add_settlement(Current *current, const Settlement *settlement)
 {
 	bool		added;
 
-	current->valid = false;
-	mark_written(current);
+	begin_write(current);
 	added = log_append_settlement(settlement);
 	if (added)
 		fold_settlement(&current->fold, settlement);
@@ -409,20 +497,67 @@ current_add_settlement(Current *current, const Settlement *settlement)
  */
 
 /*
- * Throw away the states that hold rows written since a subtransaction began;
- * later subtransactions have higher numbers.
+ * Take back what a subtransaction and its children, which have higher numbers,
+ * have written to a state.  Nothing here may fail.
  */
 static void
-forget_written_since(SubTransactionId subid)
+take_back(Current *current, SubTransactionId subid)
+{
+	SavedState *saved;
+
+	while ((saved = innermost_saved(current)) != NULL && saved->subid >= subid)
+	{
+		Seen		swap = current->seen;
+
+		(void) pop_saved(current);
+		fold_restore(&current->fold, saved->fold);
+		current->seen = saved->seen;
+		saved->seen = swap;
+		current->own_xact = saved->own_xact;
+		current->written_in = saved->written_in;
+		current->valid = true;
+		if (current->written_in == InvalidSubTransactionId)
+			dlist_delete(&current->written);
+		free_saved(saved);
+	}
+
+	/* what was not saved is lost */
+	if (current->written_in >= subid)
+		forget(current);
+}
+
+static void
+take_back_all(SubTransactionId subid)
 {
 	dlist_mutable_iter iter;
 
 	dlist_foreach_modify(iter, &written_states)
+		take_back(dlist_container(Current, written, iter.cur), subid);
+}
+
+/*
+ * A subtransaction has become part of its parent: if the parent had not written
+ * to a state before, what was saved for the child now serves the parent.
+ */
+static void
+pass_to_parent(SubTransactionId subid, SubTransactionId parent)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &written_states)
 	{
 		Current    *current = dlist_container(Current, written, iter.cur);
+		SavedState *saved = innermost_saved(current);
+		slist_node *next;
 
-		if (current->written_in >= subid)
-			forget(current);
+		if (saved == NULL || saved->subid != subid)
+			continue;
+		next = saved->node.next;
+		if (next != NULL &&
+			slist_container(SavedState, node, next)->subid == parent)
+			free_saved(pop_saved(current));
+		else
+			saved->subid = parent;
 	}
 }
 
@@ -437,19 +572,28 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has used bandit_choose or bandit_feedback")));
 			break;
+		case XACT_EVENT_PREPARE:
+			/* rows have arrived, and it is not known whether they will stay */
+			take_back_all(TopSubTransactionId);
+			rows_arrived = false;
+			break;
 		case XACT_EVENT_ABORT:
-			forget_written_since(TopSubTransactionId);
+			take_back_all(TopSubTransactionId);
 			wrote_log = false;
+			rows_arrived = false;
 			break;
 		case XACT_EVENT_COMMIT:
 			while (!dlist_is_empty(&written_states))
 			{
 				dlist_node *node = dlist_pop_head_node(&written_states);
+				Current    *current = dlist_container(Current, written, node);
 
-				dlist_container(Current, written, node)->written_in =
-					InvalidSubTransactionId;
+				current->written_in = InvalidSubTransactionId;
+				while (!slist_is_empty(&current->saved))
+					free_saved(pop_saved(current));
 			}
 			wrote_log = false;
+			rows_arrived = false;
 			break;
 		default:
 			break;
@@ -458,11 +602,12 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 
 static void
 subtransaction_event(SubXactEvent event, SubTransactionId subid,
-					 SubTransactionId parent pg_attribute_unused(),
-					 void *arg pg_attribute_unused())
+					 SubTransactionId parent, void *arg pg_attribute_unused())
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
-		forget_written_since(subid);
+		take_back_all(subid);
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+		pass_to_parent(subid, parent);
 }
 
 void

@@ -18,10 +18,9 @@ extern int	cache_memory;
 extern void current_init(void);
 extern Current *current_state(const Bandit *bandit);
 extern Fold *current_fold(Current *current);
-extern bool current_is_running(const Current *current, uint64 xact);
 extern void current_prepare_to_write(Current *current);
 extern void current_add_decision(Current *current, const Decision *decision);
 extern bool current_add_settlement(Current *current, const Settlement *settlement);
-extern void current_forget(int32 bandit_id);
+extern void current_rows_arrive(int32 bandit_id);
 
 #endif							/* DEXP3_CURRENT_H */

@@ -243,6 +243,74 @@ fold_size(const Fold *fold)
 		fold->open_capacity * sizeof(OpenDecision);
 }
 
+/*
+ * Return how many bytes the vectors, ties and open decisions of a fold take.
+ */
+static void
+content_sizes(const Fold *fold, Size *vectors, Size *ties, Size *open)
+{
+	const LearnerParams *params = &fold->learner.params;
+
+	*vectors = NUM_VECTORS(params->algorithm) * (Size) params->arms * sizeof(double);
+	*ties = fold->tie_round != NULL ? params->arms * sizeof(int64) : 0;
+	*open = (fold->open_end - fold->open_first) * sizeof(OpenDecision);
+}
+
+/*
+ * Copy a fold, as one chunk in the same context, for fold_restore().  Returns
+ * NULL if that takes more than max_size bytes.
+ */
+Fold *
+fold_save(const Fold *fold, Size max_size)
+{
+	Size		vectors;
+	Size		ties;
+	Size		open;
+	Fold	   *saved;
+	char	   *content;
+
+	content_sizes(fold, &vectors, &ties, &open);
+	if (sizeof(Fold) + vectors + ties + open > max_size)
+		return NULL;
+	saved = MemoryContextAlloc(GetMemoryChunkContext(fold->weights),
+							   sizeof(Fold) + vectors + ties + open);
+	*saved = *fold;
+	content = (char *) (saved + 1);
+	memcpy(content, fold->learner.z, vectors);
+	if (ties > 0)
+		memcpy(content + vectors, fold->tie_round, ties);
+	if (open > 0)
+		memcpy(content + vectors + ties, fold->open + fold->open_first, open);
+	return saved;
+}
+
+/*
+ * Set a fold back to what it was when it was saved.
+ */
+void
+fold_restore(Fold *fold, const Fold *saved)
+{
+	Fold		now = *fold;
+	Size		vectors;
+	Size		ties;
+	Size		open;
+	const char *content = (const char *) (saved + 1);
+
+	content_sizes(saved, &vectors, &ties, &open);
+	*fold = *saved;
+	memcpy(fold->learner.z, content, vectors);
+	if (ties > 0)
+		memcpy(fold->tie_round, content + vectors, ties);
+
+	/* the array may have grown meanwhile, but never shrinks */
+	fold->open = now.open;
+	fold->open_capacity = now.open_capacity;
+	fold->open_end -= fold->open_first;
+	fold->open_first = 0;
+	if (open > 0)
+		memcpy(fold->open, content + vectors + ties, open);
+}
+
 /* ----------
  * Checkpoints: a fold and the moment it was made at, as bytes
  *

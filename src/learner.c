@@ -47,6 +47,14 @@ learner_init(Learner *learner, const LearnerParams *params, double *vectors)
 	}
 }
 
+bool
+learner_same_params(const LearnerParams *a, const LearnerParams *b)
+{
+	return a->arms == b->arms && a->algorithm == b->algorithm &&
+		a->skipping == b->skipping && a->patience == b->patience &&
+		a->max_delay == b->max_delay && a->step_scale == b->step_scale;
+}
+
 const char *
 learner_params_problem(const LearnerParams *params)
 {
@@ -183,14 +191,20 @@ learner_sample(const double *weights, int32_t arms, double total, double uniform
 }
 
 /*
- * Return how many rounds the learner waits for feedback before it skips the
- * decision: sqrt(D_t / ln K) as in section 5, but at least the patience.
+ * Return the first round whose feedback is still in time; with skipping, open
+ * decisions of earlier ones are given up.  The learner waits sqrt(D_t / ln K)
+ * rounds as in section 5, but at least its patience.
  */
-double
-learner_longest_wait(const Learner *learner)
+int64_t
+learner_first_in_time(const Learner *learner)
 {
-	return fmax(learner->params.patience,
-				sqrt(learner->cumulative_delay / log(learner->params.arms)));
+	double		longest_wait = fmax(learner->params.patience,
+									sqrt(learner->cumulative_delay /
+										 log(learner->params.arms)));
+
+	if (longest_wait >= (double) learner->round)
+		return 1;
+	return learner->round - (int64_t) floor(longest_wait);
 }
 
 /*
@@ -233,16 +247,9 @@ learner_draw(Learner *learner, int64_t delay, double uniform,
 
 	if (params->skipping)
 	{
-		double		longest_wait = learner_longest_wait(learner);
-		int64_t		oldest;
-
 		open_rounds_add(&learner->open, learner->round);
-		while ((oldest = open_rounds_next(&learner->open, 0)) != 0 &&
-			   (double) (learner->round - oldest) > longest_wait)
-		{
-			open_rounds_remove(&learner->open, oldest);
-			learner->outstanding--;
-		}
+		learner->outstanding -=
+			open_rounds_remove_before(&learner->open, learner_first_in_time(learner));
 	}
 
 	*step_size = eta;

@@ -105,6 +105,8 @@ typedef struct Feedback
 extern void learner_init(Learner *learner, const LearnerParams *params,
 						 double *vectors);
 
+extern bool learner_same_params(const LearnerParams *a, const LearnerParams *b);
+
 /* Checking. Each returns NULL, or what is wrong in a few words. */
 extern const char *learner_params_problem(const LearnerParams *params);
 extern const char *learner_ticket_problem(const Learner *learner,
@@ -116,7 +118,7 @@ extern double learner_weights(const Learner *learner, double step_size,
 							  double *weights);
 extern int32_t learner_sample(const double *weights, int32_t arms,
 							  double total, double uniform);
-extern double learner_longest_wait(const Learner *learner);
+extern int64_t learner_first_in_time(const Learner *learner);
 extern void learner_feedback(const Learner *learner, const Ticket *ticket,
 							 double loss, Feedback *feedback);
 extern void learner_add_feedback(Learner *learner, const Feedback *feedback);

@@ -64,12 +64,16 @@ log_next_decision_id(void)
 	return nextval_internal(tables()->decision_id_seq, false);
 }
 
+/*
+ * Return the largest decision identifier in the log, of whatever transaction.
+ */
 static int64
 largest_decision_id(void)
 {
-	Relation	rel = table_open(tables()->decision, AccessShareLock);
+	Relation	rel = table_open_checked(tables()->decision, Natts_decision,
+										 AccessShareLock);
 	Relation	index = index_open(tables()->decision_pkey, AccessShareLock);
-	SysScanDesc scan = systable_beginscan_ordered(rel, index, SnapshotSelf, 0, NULL);
+	SysScanDesc scan = systable_beginscan_ordered(rel, index, SnapshotAny, 0, NULL);
 	HeapTuple	tuple = systable_getnext_ordered(scan, BackwardScanDirection);
 	int64		result = 0;
 
@@ -87,8 +91,7 @@ largest_decision_id(void)
 }
 
 /*
- * Return the last identifier that the sequence has given out, or will give out
- * next if it is new.
+ * Return the last identifier that the sequence has given out.
  */
 static int64
 last_decision_id(void)
@@ -96,7 +99,9 @@ last_decision_id(void)
 	Relation	rel = relation_open(tables()->decision_id_seq, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotAny, 0, NULL);
 	HeapTuple	tuple = systable_getnext(scan);
-	int64		result = ((Form_pg_sequence_data) GETSTRUCT(tuple))->last_value;
+	Form_pg_sequence_data sequence = (Form_pg_sequence_data) GETSTRUCT(tuple);
+	int64		result = sequence->is_called ? sequence->last_value :
+		sequence->last_value - 1;
 
 	systable_endscan(scan);
 	relation_close(rel, AccessShareLock);
@@ -164,7 +169,8 @@ log_append_decision(const Decision *decision)
 	values[Anum_decision_m - 1] = Float8GetDatum(ticket->m);
 	nulls[Anum_decision_m - 1] = ticket->m == 0;
 
-	(void) table_insert_row(tables()->decision, Natts_decision, values, nulls, false);
+	(void) table_insert_row(tables()->decision, Natts_decision, values, nulls,
+							InvalidOid);
 }
 
 /*
@@ -198,7 +204,8 @@ log_append_settlement(const Settlement *settlement)
 	values[Anum_feedback_lbck - 1] = Float8GetDatum(feedback->lbck);
 	nulls[Anum_feedback_lbck - 1] = skipped || feedback->lbck == 0;
 
-	return table_insert_row(tables()->feedback, Natts_feedback, values, nulls, true);
+	return table_insert_row(tables()->feedback, Natts_feedback, values, nulls,
+							tables()->feedback_pkey);
 }
 
 /* ----------
@@ -275,8 +282,9 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 		 LogVisitor visit, void *context)
 {
 	bool		decisions = table == LOG_DECISIONS;
-	Relation	rel = table_open(decisions ? tables()->decision : tables()->feedback,
-								 AccessShareLock);
+	Relation	rel = table_open_checked(decisions ? tables()->decision : tables()->feedback,
+										 decisions ? Natts_decision : Natts_feedback,
+										 AccessShareLock);
 	Relation	index = index_open(decisions ? tables()->decision_log_idx :
 								   tables()->feedback_log_idx, AccessShareLock);
 	ScanKeyData keys[4];
@@ -323,7 +331,8 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 bool
 log_find_decision(int64 decision_id, Decision *decision)
 {
-	Relation	rel = table_open(tables()->decision, AccessShareLock);
+	Relation	rel = table_open_checked(tables()->decision, Natts_decision,
+										 AccessShareLock);
 	Relation	index = index_open(tables()->decision_pkey, AccessShareLock);
 	ScanKeyData key;
 	SysScanDesc scan;
@@ -350,7 +359,8 @@ SettlementStatus
 log_settlement_status(int64 decision_id, TransactionId *settler,
 					  uint32 *speculative_token)
 {
-	Relation	rel = table_open(tables()->feedback, AccessShareLock);
+	Relation	rel = table_open_checked(tables()->feedback, Natts_feedback,
+										 AccessShareLock);
 	Relation	index = index_open(tables()->feedback_pkey, AccessShareLock);
 	SettlementStatus status = NOT_SETTLED;
 	SnapshotData dirty;

@@ -48,16 +48,14 @@ open_rounds_contains(const OpenRounds *open, int64_t round)
 }
 
 /*
- * Remove a round that is in the set, and then all words that have become
- * superfluous.  Words leave the front at most as often as rounds fill new ones
- * at the back, so moving the rest down costs little on average.
+ * Drop the words that have become superfluous.  Words leave the front at most
+ * as often as rounds fill new ones at the back, so moving the rest down costs
+ * little on average.
  */
-void
-open_rounds_remove(OpenRounds *open, int64_t round)
+static void
+trim(OpenRounds *open)
 {
 	int64_t		empty = 0;
-
-	open->words[WORD_OF(round) - open->first_word] &= ~BIT_OF(round);
 
 	while (open->nwords > 0 && open->words[open->nwords - 1] == 0)
 		open->nwords--;
@@ -70,6 +68,48 @@ open_rounds_remove(OpenRounds *open, int64_t round)
 				(size_t) open->nwords * sizeof(uint64_t));
 	}
 	open->first_word = open->nwords > 0 ? open->first_word + empty : 0;
+}
+
+/*
+ * Remove a round that is in the set.
+ */
+void
+open_rounds_remove(OpenRounds *open, int64_t round)
+{
+	open->words[WORD_OF(round) - open->first_word] &= ~BIT_OF(round);
+	trim(open);
+}
+
+static int64_t
+count_bits(uint64_t word)
+{
+	int64_t		count = 0;
+
+	for (; word != 0; word &= word - 1)
+		count++;
+	return count;
+}
+
+/*
+ * Remove all rounds before the given one, and return how many there were.
+ */
+int64_t
+open_rounds_remove_before(OpenRounds *open, int64_t round)
+{
+	int64_t		word = WORD_OF(round) - open->first_word;
+	int64_t		removed = 0;
+
+	for (int64_t i = 0; i < open->nwords && i <= word; i++)
+	{
+		uint64_t	gone = i < word ? open->words[i] :
+			open->words[i] & (BIT_OF(round) - 1);
+
+		removed += count_bits(gone);
+		open->words[i] &= ~gone;
+	}
+	if (removed > 0)
+		trim(open);
+	return removed;
 }
 
 /*
@@ -125,9 +165,6 @@ open_rounds_problem(const OpenRounds *open, int64_t newest, int64_t count)
 		return "an open round is out of range";
 
 	for (int64_t i = 0; i < open->nwords; i++)
-	{
-		for (uint64_t rest = open->words[i]; rest != 0; rest &= rest - 1)
-			members++;
-	}
+		members += count_bits(open->words[i]);
 	return members == count ? NULL : "its open rounds do not match their number";
 }

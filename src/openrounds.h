@@ -30,6 +30,7 @@ extern int64_t open_rounds_words_with(const OpenRounds *open, int64_t round);
 extern void open_rounds_add(OpenRounds *open, int64_t round);
 extern bool open_rounds_contains(const OpenRounds *open, int64_t round);
 extern void open_rounds_remove(OpenRounds *open, int64_t round);
+extern int64_t open_rounds_remove_before(OpenRounds *open, int64_t round);
 extern int64_t open_rounds_next(const OpenRounds *open, int64_t after);
 extern const char *open_rounds_problem(const OpenRounds *open,
 									   int64_t newest, int64_t count);

@@ -95,6 +95,13 @@ seen_set_running(Seen *seen, const void *running, int nrunning)
 }
 
 void
+seen_copy(Seen *seen, const Seen *from)
+{
+	seen->next = from->next;
+	seen_set_running(seen, from->running, from->nrunning);
+}
+
+void
 seen_add_running(Seen *seen, uint64 xact)
 {
 	int			place;

@@ -21,6 +21,7 @@ typedef struct Seen
 
 extern void seen_init(Seen *seen);
 extern void seen_now(Seen *seen);
+extern void seen_copy(Seen *seen, const Seen *from);
 extern void seen_add_running(Seen *seen, uint64 xact);
 extern bool seen_is_running(const Seen *seen, uint64 xact);
 extern void seen_set_running(Seen *seen, const void *running, int nrunning);

@@ -10,8 +10,6 @@
 
 #include <math.h>
 
-#include "utils/memutils.h"
-
 #include "compat.h"
 #include "state.h"
 
@@ -51,13 +49,11 @@ state_size(Algorithm algorithm, int32 arms, int64 open_nwords)
 	Size		size = offsetof(BanditState, vectors) +
 		NUM_VECTORS(algorithm) * (Size) arms * sizeof(double);
 
-	if (open_nwords > (int64) ((MaxAllocSize - size) / sizeof(uint64)))
+	if (open_nwords > MAX_OPEN_WORDS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("bandit_state would exceed the size limit of 1 GB"),
-				 errdetail("Its open rounds span more than " INT64_FORMAT " rounds.",
-						   (int64) ((MaxAllocSize - size) / sizeof(uint64)) *
-						   ROUNDS_PER_WORD),
+				 errmsg("open rounds of a bandit_state span more than " INT64_FORMAT " rounds",
+						(int64) MAX_OPEN_WORDS * ROUNDS_PER_WORD),
 				 errhint("Use a smaller patience, or deliver feedback earlier.")));
 	return size + (Size) open_nwords * sizeof(uint64);
 }
@@ -167,7 +163,7 @@ state_problem(const BanditState *state)
 	if (problem != NULL)
 		return problem;
 	if (state->open_nwords < 0 || (state->open_nwords > 0 && !state->skipping) ||
-		state->open_nwords > (int64) (MaxAllocSize / sizeof(uint64)) ||
+		state->open_nwords > MAX_OPEN_WORDS ||
 		VARSIZE(state) != state_size(learner.params.algorithm, state->arms,
 									 state->open_nwords))
 		return "its size is wrong";

@@ -12,6 +12,13 @@
 #define BANDIT_STATE_VERSION	1
 
 /*
+ * No open round is waited for longer than its patience, a 32-bit number, or
+ * sqrt(D_t / ln K), which is less in any life.  So this many words are enough,
+ * and a short text cannot ask for more memory.
+ */
+#define MAX_OPEN_WORDS			((INT64CONST(1) << 31) / ROUNDS_PER_WORD + 2)
+
+/*
  * The stored format, version 1; doc/format.md tells it byte by byte.
  *
  * The form is canonical: fields that an algorithm does not use are zero (or

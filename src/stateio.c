@@ -17,7 +17,6 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
-#include "utils/memutils.h"
 #include "utils/numeric.h"
 
 #include "compat.h"
@@ -348,9 +347,9 @@ read_open_rounds(StateReader *reader, OpenRounds *open, int64 *count)
 		nwords = open_rounds_words_with(open, round);
 		if (nwords > capacity)
 		{
-			if (nwords > (int64) (MaxAllocSize / sizeof(uint64)))
+			if (nwords > MAX_OPEN_WORDS)
 				REJECT(reader, "Key \"%s\" spans too many rounds.", "open");
-			capacity = Min(2 * nwords, (int64) (MaxAllocSize / sizeof(uint64)));
+			capacity = Min(2 * nwords, MAX_OPEN_WORDS);
 			open->words = open->words == NULL ?
 				palloc(capacity * sizeof(uint64)) :
 				repalloc(open->words, capacity * sizeof(uint64));

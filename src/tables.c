@@ -6,20 +6,24 @@
  * tables makes them stale.  dexp3.bandit also has a trigger that sends such a
  * message whenever a row of it changes, so that everything which was remembered
  * about bandits expires in all sessions when that change commits: caches compare
- * tables_generation().
+ * tables_generation().  tables_log_identity() changes when the log is another
+ * one, because the extension was made again or the tables were truncated.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "compat.h"
 #include "tables.h"
@@ -27,6 +31,8 @@
 static Tables known;
 static bool known_valid = false;
 static uint64 generation = 1;
+static uint64 log_identity = 1;
+static Oid	log_files[2];		/* of decision and feedback */
 
 static void
 relation_invalidated(Datum arg pg_attribute_unused(), Oid relid)
@@ -52,6 +58,13 @@ tables_init(void)
 	CacheRegisterRelcacheCallback(relation_invalidated, (Datum) 0);
 }
 
+uint64
+tables_log_identity(void)
+{
+	(void) tables();
+	return log_identity;
+}
+
 /*
  * Return a number that changes whenever dexp3.bandit or the definition of one
  * of the tables may have changed.
@@ -75,10 +88,27 @@ find(const char *name, Oid schema)
 	return relid;
 }
 
+/*
+ * Return the file of a table, which TRUNCATE changes.
+ */
+static Oid
+find_file(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			file;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relid);
+	file = ((Form_pg_class) GETSTRUCT(tuple))->relfilenode;
+	ReleaseSysCache(tuple);
+	return file;
+}
+
 const Tables *
 tables(void)
 {
 	Tables		found;
+	Oid			files[2];
 	Oid			schema;
 
 	if (known_valid)
@@ -98,28 +128,51 @@ tables(void)
 	found.checkpoint = find("checkpoint", schema);
 	found.checkpoint_idx = find("checkpoint_idx", schema);
 
+	files[0] = find_file(found.decision);
+	files[1] = find_file(found.feedback);
+
+	if (known.decision != found.decision || known.feedback != found.feedback ||
+		memcmp(log_files, files, sizeof(files)) != 0)
+		log_identity++;
+	memcpy(log_files, files, sizeof(files));
 	known = found;
 	known_valid = true;
 	return &known;
 }
 
 /*
+ * Open one of the tables, which must have the columns that this library knows.
+ */
+Relation
+table_open_checked(Oid relid, int natts, LOCKMODE lockmode)
+{
+	Relation	rel = table_open(relid, lockmode);
+
+	if (RelationGetNumberOfAttributes(rel) != natts)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" has %d columns, not the %d that the library of dexp3 expects",
+						RelationGetRelationName(rel),
+						RelationGetNumberOfAttributes(rel), natts),
+				 errhint("Update the extension with ALTER EXTENSION dexp3 UPDATE.")));
+	return rel;
+}
+
+/*
  * Insert a row and its index entries, without the executor: privileges and
- * read-only transactions are the caller's business.  With if_new, a row that conflicts with
- * another one, committed or not, is not inserted, and false is returned.
+ * read-only transactions are the caller's business.  If the row conflicts with
+ * another one in the unique index if_new_in, be that committed or not, it is not
+ * inserted, and false is returned.
  */
 bool
-table_insert_row(Oid relid, int natts, const Datum *values, const bool *nulls, bool if_new)
+table_insert_row(Oid relid, int natts, const Datum *values, const bool *nulls,
+				 Oid if_new_in)
 {
-	Relation	rel = table_open(relid, RowExclusiveLock);
+	Relation	rel = table_open_checked(relid, natts, RowExclusiveLock);
 	EState	   *estate = CreateExecutorState();
 	ResultRelInfo *relinfo = makeNode(ResultRelInfo);
 	TupleTableSlot *slot;
 	bool		conflict = false;
-
-	if (RelationGetNumberOfAttributes(rel) != natts)
-		elog(ERROR, "unexpected number of columns in table \"%s\"",
-			 RelationGetRelationName(rel));
 
 	InitResultRelInfo(relinfo, rel, 1, NULL, 0);
 	ExecOpenIndices(relinfo, false);
@@ -129,21 +182,21 @@ table_insert_row(Oid relid, int natts, const Datum *values, const bool *nulls, b
 	ExecStoreVirtualTuple(slot);
 	slot->tts_tableOid = relid;
 
-	if (if_new)
+	if (OidIsValid(if_new_in))
 	{
 		TransactionId xid = GetCurrentTransactionId();
 		uint32		token = SpeculativeInsertionLockAcquire(xid);
 
 		table_tuple_insert_speculative(rel, slot, GetCurrentCommandId(true),
 									   0, NULL, token);
-		InsertIndexTuples(relinfo, slot, estate, true, &conflict);
+		InsertIndexTuples(relinfo, slot, estate, list_make1_oid(if_new_in), &conflict);
 		table_tuple_complete_speculative(rel, slot, token, !conflict);
 		SpeculativeInsertionLockRelease(xid);
 	}
 	else
 	{
 		table_tuple_insert(rel, slot, GetCurrentCommandId(true), 0, NULL);
-		InsertIndexTuples(relinfo, slot, estate, false, NULL);
+		InsertIndexTuples(relinfo, slot, estate, NIL, NULL);
 	}
 
 	ExecDropSingleTupleTableSlot(slot);

@@ -9,6 +9,7 @@
 
 #include "postgres.h"
 
+#include "storage/lockdefs.h"
 #include "utils/relcache.h"
 
 /* dexp3.bandit: what is fixed about a bandit */
@@ -92,10 +93,13 @@ typedef struct Tables
 	Oid			checkpoint_idx;
 } Tables;
 
+
 extern const Tables *tables(void);
 extern uint64 tables_generation(void);
+extern uint64 tables_log_identity(void);
 extern void tables_init(void);
+extern Relation table_open_checked(Oid relid, int natts, LOCKMODE lockmode);
 extern bool table_insert_row(Oid relid, int natts, const Datum *values,
-							 const bool *nulls, bool if_new);
+							 const bool *nulls, Oid if_new_in);
 
 #endif							/* DEXP3_TABLES_H */

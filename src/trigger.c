@@ -31,6 +31,7 @@
 #include "utils/xid8.h"
 
 #include "arguments.h"
+#include "checkpoint.h"
 #include "compat.h"
 #include "current.h"
 #include "feedback.h"
@@ -40,6 +41,7 @@
 PG_FUNCTION_INFO_V1(bandit_feedback_trigger);
 PG_FUNCTION_INFO_V1(bandit_log_arrival);
 PG_FUNCTION_INFO_V1(bandit_checkpoint_arrival);
+PG_FUNCTION_INFO_V1(bandit_log_truncated);
 PG_FUNCTION_INFO_V1(bandit_changed);
 
 /* Which columns of the user's table to look at. */
@@ -98,6 +100,12 @@ find_column(const TriggerData *trigdata, const char *name, Oid *type)
 				 errmsg("column \"%s\" of trigger \"%s\" does not exist in table \"%s\"",
 						name, trigdata->tg_trigger->tgname,
 						RelationGetRelationName(trigdata->tg_relation))));
+	if (IsVirtualColumn(TupleDescAttr(tupdesc, attno - 1)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("column \"%s\" of trigger \"%s\" is a virtual generated column",
+						name, trigdata->tg_trigger->tgname),
+				 errhint("Make it a stored generated column.")));
 	*type = getBaseType(SPI_gettypeid(tupdesc, attno));
 	return attno;
 }
@@ -248,9 +256,12 @@ next_row(Tuplestorestate *table, int reader, TupleTableSlot *slot)
 }
 
 /*
- * Take the rows of a statement in one pass.  The executor puts the old and the
- * new version of a row into their tables at the same time, so that the two
- * tables go in step.
+ * Take the rows of a statement in one pass.
+ *
+ * The executor puts the old and the new version of a row into their tables at
+ * the same time, so the two go in step.  The exception is a row that moves to
+ * another partition and is thrown away there by a trigger: that is refused, once
+ * it is noticed at the end, since it is unknown which rows belong together.
  */
 static void
 take_transition_tables(const TriggerData *trigdata, const FeedbackColumns *columns)
@@ -263,6 +274,7 @@ take_transition_tables(const TriggerData *trigdata, const FeedbackColumns *colum
 	TupleTableSlot *old = NULL;
 	int			new_reader;
 	int			old_reader = 0;
+	bool		in_step = true;
 	MemoryContext row_context;
 	MemoryContext caller_context;
 
@@ -281,16 +293,27 @@ take_transition_tables(const TriggerData *trigdata, const FeedbackColumns *colum
 
 	row_context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 feedback row",
 										ALLOCSET_DEFAULT_SIZES);
-	caller_context = MemoryContextSwitchTo(row_context);
 	while (next_row(new_table, new_reader, new))
 	{
-		if (update && !next_row(old_table, old_reader, old))
-			elog(ERROR, "transition tables differ in length");
+		in_step = !update || next_row(old_table, old_reader, old);
+		if (!in_step)
+			break;
 		CHECK_FOR_INTERRUPTS();
+
+		/* what the slots hold must outlive the row's own context */
+		caller_context = MemoryContextSwitchTo(row_context);
 		take_row(columns, old, new);
+		MemoryContextSwitchTo(caller_context);
 		MemoryContextReset(row_context);
 	}
-	MemoryContextSwitchTo(caller_context);
+	if (!in_step || (update && next_row(old_table, old_reader, old)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("trigger \"%s\" cannot tell which rows of table \"%s\" were updated to which",
+						trigdata->tg_trigger->tgname,
+						RelationGetRelationName(trigdata->tg_relation)),
+				 errdetail("A row was lost on its way to another partition."),
+				 errhint("Use a trigger FOR EACH ROW.")));
 	MemoryContextDelete(row_context);
 
 	if (update)
@@ -329,8 +352,9 @@ bandit_log_arrival(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 	TupleDesc	tupdesc;
-	bool		is_decision;
-	int			xact_attno;
+	Oid			relid;
+	int			bandit_attno = 0;
+	int			xact_attno = 0;
 	Datum		xact;
 	bool		isnull = false;
 
@@ -340,14 +364,24 @@ bandit_log_arrival(PG_FUNCTION_ARGS)
 		!TRIGGER_FIRED_BY_INSERT(trigdata->tg_event))
 		protocol_violated(trigdata, "BEFORE INSERT FOR EACH ROW");
 
-	tupdesc = RelationGetDescr(trigdata->tg_relation);
-	is_decision = RelationGetRelid(trigdata->tg_relation) == tables()->decision;
-	xact_attno = is_decision ? Anum_decision_xact : Anum_feedback_xact;
+	/* nobody shall use it for a table of another shape */
+	relid = RelationGetRelid(trigdata->tg_relation);
+	if (relid == tables()->decision)
+	{
+		bandit_attno = Anum_decision_bandit_id;
+		xact_attno = Anum_decision_xact;
+	}
+	else if (relid == tables()->feedback)
+	{
+		bandit_attno = Anum_feedback_bandit_id;
+		xact_attno = Anum_feedback_xact;
+	}
+	else
+		protocol_violated(trigdata, "on dexp3.decision or dexp3.feedback");
 
-	current_forget(DatumGetInt32(heap_getattr(trigdata->tg_trigtuple,
-											  is_decision ? Anum_decision_bandit_id :
-											  Anum_feedback_bandit_id,
-											  tupdesc, &isnull)));
+	tupdesc = RelationGetDescr(trigdata->tg_relation);
+	current_rows_arrive(DatumGetInt32(heap_getattr(trigdata->tg_trigtuple,
+												   bandit_attno, tupdesc, &isnull)));
 	xact = FullTransactionIdGetDatum(FullTransactionIdFromU64(log_current_xact()));
 	isnull = false;
 	return PointerGetDatum(heap_modify_tuple_by_cols(trigdata->tg_trigtuple, tupdesc,
@@ -362,6 +396,18 @@ Datum
 bandit_checkpoint_arrival(PG_FUNCTION_ARGS)
 {
 	check_called_as_trigger(fcinfo, "checkpoint_arrival");
+	return PointerGetDatum(NULL);
+}
+
+/*
+ * Trigger on dexp3.decision and dexp3.feedback: when they are truncated,
+ * checkpoints tell of rows that are gone.
+ */
+Datum
+bandit_log_truncated(PG_FUNCTION_ARGS)
+{
+	check_called_as_trigger(fcinfo, "log_truncated");
+	checkpoint_remove_all();
 	return PointerGetDatum(NULL);
 }
 
