@@ -233,6 +233,8 @@ CREATE TABLE dexp3.bandit (
 	step_scale double precision NOT NULL,
 	epoch integer NOT NULL DEFAULT 1,
 	created_at timestamptz NOT NULL DEFAULT now(),
+	owner name NOT NULL,
+	grantees name[] NOT NULL DEFAULT '{}',
 	CONSTRAINT bandit_pkey PRIMARY KEY (bandit_id),
 	CONSTRAINT bandit_name_key UNIQUE (name)
 );
@@ -248,6 +250,8 @@ COMMENT ON COLUMN dexp3.bandit.max_delay IS 'deda: upper bound on all delays, in
 COMMENT ON COLUMN dexp3.bandit.step_scale IS 'factor on the step size';
 COMMENT ON COLUMN dexp3.bandit.epoch IS 'starts at 1, counted up by bandit_reset';
 COMMENT ON COLUMN dexp3.bandit.created_at IS 'time of bandit_create';
+COMMENT ON COLUMN dexp3.bandit.owner IS 'the role that made it';
+COMMENT ON COLUMN dexp3.bandit.grantees IS 'other roles that may use it, see bandit_grant';
 
 CREATE SEQUENCE dexp3.decision_id_seq;
 COMMENT ON SEQUENCE dexp3.decision_id_seq IS 'identifiers of decisions';
@@ -374,7 +378,8 @@ ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_arrival;
 ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_truncated;
 ALTER TABLE dexp3.checkpoint ENABLE ALWAYS TRIGGER checkpoint_arrival;
 
-CREATE VIEW dexp3.pending AS
+-- With the rights of whoever asks, so that row security applies.
+CREATE VIEW dexp3.pending WITH (security_invoker = true) AS
 	SELECT d.decision_id, b.name AS bandit, d.round, b.arms[d.arm] AS arm,
 		d.probability, d.decided_at
 	FROM dexp3.decision d JOIN dexp3.bandit b USING (bandit_id, epoch)
@@ -389,8 +394,36 @@ SELECT pg_catalog.pg_extension_config_dump('dexp3.decision', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.decision_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.feedback', '');
 
+-- Everybody may read the rows of bandits that are for them.  The tables belong
+-- to the role that installs the extension, so that it can dump them.
+
+CREATE FUNCTION dexp3.may_use(bandit_id integer) RETURNS boolean
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'bandit_may_use';
+
+COMMENT ON FUNCTION dexp3.may_use(integer) IS 'whether the current user may use a bandit';
+
+ALTER TABLE dexp3.bandit ENABLE ROW LEVEL SECURITY;
+ALTER TABLE dexp3.decision ENABLE ROW LEVEL SECURITY;
+ALTER TABLE dexp3.feedback ENABLE ROW LEVEL SECURITY;
+CREATE POLICY may_use ON dexp3.bandit FOR SELECT USING (dexp3.may_use(bandit_id));
+CREATE POLICY may_use ON dexp3.decision FOR SELECT USING (dexp3.may_use(bandit_id));
+CREATE POLICY may_use ON dexp3.feedback FOR SELECT USING (dexp3.may_use(bandit_id));
+COMMENT ON POLICY may_use ON dexp3.bandit IS 'only bandits that one may use';
+COMMENT ON POLICY may_use ON dexp3.decision IS 'only bandits that one may use';
+COMMENT ON POLICY may_use ON dexp3.feedback IS 'only bandits that one may use';
+
 GRANT USAGE ON SCHEMA dexp3 TO PUBLIC;
 GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.pending TO PUBLIC;
+
+ALTER SCHEMA dexp3 OWNER TO @extowner@;
+ALTER TABLE dexp3.bandit OWNER TO @extowner@;
+ALTER TABLE dexp3.decision OWNER TO @extowner@;
+ALTER TABLE dexp3.feedback OWNER TO @extowner@;
+ALTER TABLE dexp3.checkpoint OWNER TO @extowner@;
+ALTER SEQUENCE dexp3.bandit_id_seq OWNER TO @extowner@;
+ALTER SEQUENCE dexp3.decision_id_seq OWNER TO @extowner@;
+ALTER VIEW dexp3.pending OWNER TO @extowner@;
 
 --
 -- Managed bandits: the functions
@@ -425,6 +458,19 @@ CREATE FUNCTION bandit_reset(name text) RETURNS void
 	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION bandit_reset(text) IS 'let a managed bandit forget all it has learned';
+
+CREATE FUNCTION bandit_grant(bandit text, role name) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_grant(text, name)
+	IS 'let another role, or public, choose, feed and read a managed bandit';
+
+CREATE FUNCTION bandit_revoke(bandit text, role name) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_revoke(text, name) IS 'take back what bandit_grant has granted';
 
 CREATE FUNCTION bandit_choose(
 	bandit text,

@@ -1,21 +1,27 @@
 /*
  * bandit.c
- *	  Managed bandits by name or identifier, with a cache; making, resetting
- *	  and dropping them.
+ *	  Managed bandits by name or identifier, with a cache; who may use them;
+ *	  making, resetting and dropping them.
  *
  * The cache is emptied as a whole when tables_generation() changes: whoever
  * changes a row of dexp3.bandit sends an invalidation message, see tables.c.
+ *
+ * Roles are stored by name, not by identifier, so that a dump can be restored
+ * where they are others, or missing.  A bandit whose owner does not exist is for
+ * superusers and those it was granted to.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -36,6 +42,9 @@
 PG_FUNCTION_INFO_V1(bandit_create);
 PG_FUNCTION_INFO_V1(bandit_reset);
 PG_FUNCTION_INFO_V1(bandit_drop);
+PG_FUNCTION_INFO_V1(bandit_grant);
+PG_FUNCTION_INFO_V1(bandit_revoke);
+PG_FUNCTION_INFO_V1(bandit_may_use);
 
 /* An index entry must hold it. */
 #define MAX_NAME_BYTES		1000
@@ -111,12 +120,22 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	bool		nulls[Natts_bandit];
 
 	heap_deform_tuple(tuple, tupdesc, values, nulls);
+	for (int i = 0; i < Natts_bandit; i++)
+	{
+		if (nulls[i] && i != Anum_bandit_max_delay - 1)
+			elog(ERROR, "unexpected null in dexp3.bandit");
+	}
 	bandit->bandit_id = DatumGetInt32(values[Anum_bandit_bandit_id - 1]);
 	bandit->epoch = DatumGetInt32(values[Anum_bandit_epoch - 1]);
 	bandit->name = DatumGetTextPCopy(values[Anum_bandit_name - 1]);
 	deconstruct_array(DatumGetArrayTypePCopy(values[Anum_bandit_arms - 1]),
 					  TEXTOID, -1, false, TYPALIGN_INT,
 					  &bandit->arms, NULL, &params->arms);
+
+	namestrcpy(&bandit->owner, NameStr(*DatumGetName(values[Anum_bandit_owner - 1])));
+	deconstruct_array(DatumGetArrayTypePCopy(values[Anum_bandit_grantees - 1]),
+					  NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
+					  &bandit->grantees, NULL, &bandit->ngrantees);
 
 	if (!algorithm_by_name(TextDatumGetCString(values[Anum_bandit_algorithm - 1]),
 						   &params->algorithm))
@@ -139,12 +158,12 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 static Bandit *
 load_bandit(ScanKey key)
 {
-	Relation	rel = table_open_checked(tables()->bandit, Natts_bandit,
-										 AccessShareLock);
+	Relation	rel = table_open_checked(tables()->bandit, AccessShareLock);
 	Relation	index = index_open(key->sk_attno == Anum_bandit_name ?
 								   tables()->bandit_name_key : tables()->bandit_pkey,
 								   AccessShareLock);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Snapshot	snapshot = RegisterSnapshot(IsInParallelMode() ? GetActiveSnapshot() :
+											GetLatestSnapshot());
 	SysScanDesc scan = systable_beginscan_ordered(rel, index, snapshot, 1, key);
 	HeapTuple	tuple = systable_getnext_ordered(scan, ForwardScanDirection);
 	Bandit	   *bandit = NULL;
@@ -198,11 +217,68 @@ same_name(const text *a, const text *b)
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
+/* ----------
+ * Rights
+ * ----------
+ */
+
+static bool
+has_rights_of(const char *role)
+{
+	Oid			roleid = get_role_oid(role, true);
+
+	return OidIsValid(roleid) && has_privs_of_role(GetUserId(), roleid);
+}
+
+static bool
+may(const Bandit *bandit, BanditRight right)
+{
+	if (superuser() || has_rights_of(NameStr(bandit->owner)))
+		return true;
+	if (right == BANDIT_CHANGE)
+		return false;
+	for (int i = 0; i < bandit->ngrantees; i++)
+	{
+		const char *grantee = NameStr(*DatumGetName(bandit->grantees[i]));
+
+		if (strcmp(grantee, "public") == 0 || has_rights_of(grantee))
+			return true;
+	}
+	return false;
+}
+
 /*
- * Find a bandit by its name, which must exist.
+ * Refuse if the current user has not this right.
+ */
+void
+bandit_check(const Bandit *bandit, BanditRight right)
+{
+	if (!may(bandit, right))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 right == BANDIT_USE ?
+				 errmsg("permission denied for bandit \"%s\"",
+						text_to_cstring(bandit->name)) :
+				 errmsg("must be owner of bandit \"%s\"",
+						text_to_cstring(bandit->name))));
+}
+
+/*
+ * dexp3.may_use(bandit_id): for the row security policies of the tables
+ */
+Datum
+bandit_may_use(PG_FUNCTION_ARGS)
+{
+	const Bandit *bandit = bandit_by_id(PG_GETARG_INT32(0));
+
+	PG_RETURN_BOOL(bandit != NULL ? may(bandit, BANDIT_USE) : superuser());
+}
+
+/*
+ * Find a bandit by its name, which must exist and be for the current user.
  */
 const Bandit *
-bandit_by_name(text *name)
+bandit_by_name(text *name, BanditRight right)
 {
 	uint64		hash = hash_bytes_extended((unsigned char *) VARDATA_ANY(name),
 										   VARSIZE_ANY_EXHDR(name), 0);
@@ -213,7 +289,10 @@ bandit_by_name(text *name)
 	refresh_cache();
 	entry = hash_search(cache_by_name, &hash, HASH_FIND, NULL);
 	if (entry != NULL && same_name(entry->bandit->name, name))
+	{
+		bandit_check(entry->bandit, right);
 		return entry->bandit;
+	}
 
 	ScanKeyEntryInitialize(&key, 0, Anum_bandit_name, BTEqualStrategyNumber,
 						   InvalidOid, C_COLLATION_OID, F_TEXTEQ,
@@ -228,6 +307,7 @@ bandit_by_name(text *name)
 		entry = hash_search(cache_by_name, &hash, HASH_ENTER, NULL);
 		entry->bandit = bandit;
 	}
+	bandit_check(bandit, right);
 	return bandit;
 }
 
@@ -282,15 +362,17 @@ run_as_owner(const char *sql, int nargs, Oid *types, Datum *values,
 }
 
 /*
- * Change or delete the row of a bandit, which was there a moment ago.
+ * Change or delete the row of a bandit, which was there a moment ago.  The
+ * statement has its identifier as $1 and, if it needs one, a role as $2.
  */
 static void
-change_bandit(const char *sql, Datum bandit_id)
+change_bandit(const char *sql, Datum bandit_id, Datum role)
 {
-	Oid			types[1] = {INT4OID};
+	Oid			types[2] = {INT4OID, NAMEOID};
+	Datum		values[2] = {bandit_id, role};
 	bool		found;
 
-	(void) run_as_owner(sql, 1, types, &bandit_id, NULL, &found);
+	(void) run_as_owner(sql, 2, types, values, NULL, &found);
 	if (!found)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -362,10 +444,10 @@ bandit_create(PG_FUNCTION_ARGS)
 {
 	text	   *name;
 	LearnerParams params;
-	Oid			types[7] = {TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID,
-	INT4OID, FLOAT8OID};
-	Datum		values[7];
-	char		nulls[8] = "       ";
+	Oid			types[8] = {TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID,
+	INT4OID, FLOAT8OID, NAMEOID};
+	Datum		values[8];
+	char		nulls[9] = "        ";
 	Datum		bandit_id;
 	bool		found;
 
@@ -383,11 +465,13 @@ bandit_create(PG_FUNCTION_ARGS)
 	values[5] = PG_GETARG_DATUM(5);
 	nulls[5] = PG_ARGISNULL(5) ? 'n' : ' ';
 	values[6] = PG_GETARG_DATUM(6);
+	values[7] = DirectFunctionCall1(namein,
+									CStringGetDatum(GetUserNameFromId(GetUserId(), false)));
 	bandit_id = run_as_owner("INSERT INTO dexp3.bandit"
-							 " (name, arms, algorithm, skipping, patience, max_delay, step_scale)"
-							 " VALUES ($1, ($2)[:], $3, $4, $5, $6, $7)"
+							 " (name, arms, algorithm, skipping, patience, max_delay, step_scale, owner)"
+							 " VALUES ($1, ($2)[:], $3, $4, $5, $6, $7, $8)"
 							 " ON CONFLICT (name) DO NOTHING RETURNING bandit_id",
-							 7, types, values, nulls, &found);
+							 8, types, values, nulls, &found);
 	if (!found)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
@@ -403,7 +487,7 @@ existing_bandit_id(FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(0))
 		null_argument("name");
-	return Int32GetDatum(bandit_by_name(PG_GETARG_TEXT_PP(0))->bandit_id);
+	return Int32GetDatum(bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_CHANGE)->bandit_id);
 }
 
 /*
@@ -420,7 +504,7 @@ bandit_reset(PG_FUNCTION_ARGS)
 	PreventCommandIfReadOnly("bandit_reset()");
 	bandit_id = existing_bandit_id(fcinfo);
 	change_bandit("UPDATE dexp3.bandit SET epoch = epoch + 1 WHERE bandit_id = $1",
-				  bandit_id);
+				  bandit_id, (Datum) 0);
 	checkpoint_remove(DatumGetInt32(bandit_id));
 	PG_RETURN_VOID();
 }
@@ -437,11 +521,52 @@ bandit_drop(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("bandit_drop()");
 	bandit_id = existing_bandit_id(fcinfo);
-	change_bandit("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id);
+	change_bandit("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id,
+				  (Datum) 0);
 	(void) run_as_owner("DELETE FROM dexp3.feedback WHERE bandit_id = $1",
 						1, types, &bandit_id, NULL, &found);
 	(void) run_as_owner("DELETE FROM dexp3.decision WHERE bandit_id = $1",
 						1, types, &bandit_id, NULL, &found);
 	checkpoint_remove(DatumGetInt32(bandit_id));
+	PG_RETURN_VOID();
+}
+
+static void
+change_grantees(FunctionCallInfo fcinfo, const char *sql)
+{
+	Datum		bandit_id = existing_bandit_id(fcinfo);
+	const char *role;
+
+	if (PG_ARGISNULL(1))
+		null_argument("role");
+	role = NameStr(*PG_GETARG_NAME(1));
+	if (strcmp(role, "public") != 0)
+		(void) get_role_oid(role, false);
+	change_bandit(sql, bandit_id, PG_GETARG_DATUM(1));
+}
+
+/*
+ * bandit_grant(bandit, role): let a role, or "public", use a bandit
+ */
+Datum
+bandit_grant(PG_FUNCTION_ARGS)
+{
+	PreventCommandIfReadOnly("bandit_grant()");
+	change_grantees(fcinfo, "UPDATE dexp3.bandit"
+					" SET grantees = array_append(array_remove(grantees, $2), $2)"
+					" WHERE bandit_id = $1");
+	PG_RETURN_VOID();
+}
+
+/*
+ * bandit_revoke(bandit, role): the opposite
+ */
+Datum
+bandit_revoke(PG_FUNCTION_ARGS)
+{
+	PreventCommandIfReadOnly("bandit_revoke()");
+	change_grantees(fcinfo, "UPDATE dexp3.bandit"
+					" SET grantees = array_remove(grantees, $2)"
+					" WHERE bandit_id = $1");
 	PG_RETURN_VOID();
 }

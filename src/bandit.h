@@ -20,9 +20,20 @@ typedef struct Bandit
 	text	   *name;
 	Datum	   *arms;			/* their names; text */
 	LearnerParams params;
+	NameData	owner;			/* a role */
+	Datum	   *grantees;		/* names of roles that may use it */
+	int			ngrantees;
 } Bandit;
 
-extern const Bandit *bandit_by_name(text *name);
+/* What somebody wants to do with a bandit. */
+typedef enum BanditRight
+{
+	BANDIT_USE,					/* choose, give feedback, look */
+	BANDIT_CHANGE				/* reset, drop, grant */
+} BanditRight;
+
+extern const Bandit *bandit_by_name(text *name, BanditRight right);
 extern const Bandit *bandit_by_id(int32 bandit_id);
+extern void bandit_check(const Bandit *bandit, BanditRight right);
 
 #endif							/* DEXP3_BANDIT_H */

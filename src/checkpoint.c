@@ -57,7 +57,7 @@ begin_scan(CheckpointScan *scan, LOCKMODE lockmode, Snapshot snapshot,
 		ScanKeyInit(&keys[3], Anum_checkpoint_events, BTLessStrategyNumber,
 					F_INT8LT, Int64GetDatum(range[1]));
 	}
-	scan->rel = table_open_checked(tables()->checkpoint, Natts_checkpoint, lockmode);
+	scan->rel = table_open_checked(tables()->checkpoint, lockmode);
 	scan->index = index_open(tables()->checkpoint_idx, lockmode);
 	scan->scan = systable_beginscan_ordered(scan->rel, scan->index, snapshot,
 											bandit_id == ALL_BANDITS ? 0 :
@@ -198,8 +198,7 @@ checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold, const Seen *see
 	values[Anum_checkpoint_written_at - 1] =
 		TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
 	values[Anum_checkpoint_state - 1] = PointerGetDatum(state.data);
-	(void) table_insert_row(tables()->checkpoint, Natts_checkpoint, values, nulls,
-							InvalidOid);
+	(void) table_insert_row(tables()->checkpoint, values, nulls, InvalidOid);
 	remove_checkpoints(bandit_id, epoch, range);
 
 	pfree(state.data);

@@ -129,7 +129,7 @@ choose(FunctionCallInfo fcinfo, int delay_arg)
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0));
+	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
 	delay = argument_delay(fcinfo, delay_arg, &bandit->params);
 
 	current = current_state(bandit);

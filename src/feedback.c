@@ -33,6 +33,7 @@ find_decision(int64 decision_id, Decision *decision)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("decision " INT64_FORMAT " does not exist", decision_id)));
+	bandit_check(bandit, BANDIT_USE);
 	return bandit;
 }
 
@@ -53,6 +54,7 @@ settle(const Bandit *bandit, const Decision *decision, double loss)
 		.received_at = GetCurrentStatementStartTimestamp()
 	};
 
+	fold_check_arm(fold, decision->ticket.arm);
 	fold_clear_old_ties(fold, decision->ticket.arm);
 	learner_feedback(&fold->learner, &decision->ticket, loss, &settlement.feedback);
 	current_prepare_to_write(current);

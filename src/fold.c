@@ -186,6 +186,20 @@ fold_clear_old_ties(Fold *fold, int32 arm)
 }
 
 /*
+ * Make sure that the arm of a log row exists: somebody may have written to the
+ * tables.
+ */
+void
+fold_check_arm(const Fold *fold, int32 arm)
+{
+	if (arm < 0 || arm >= fold->learner.params.arms)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("log of a bandit with %d arms has a row with arm %d",
+						fold->learner.params.arms, arm + 1)));
+}
+
+/*
  * Fold a row of dexp3.feedback.
  *
  * Ties: of each arm the sums over the newest round in which feedback for it
@@ -208,6 +222,7 @@ fold_settlement(Fold *fold, const Settlement *settlement)
 		double		z_tie = 0;
 		double		m_tie = 0;
 
+		fold_check_arm(fold, arm);
 		if (fold->tie_round != NULL)
 		{
 			if (settlement->round > fold->tie_round[arm])

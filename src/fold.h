@@ -72,6 +72,7 @@ typedef struct Fold
 extern void fold_init(Fold *fold, const LearnerParams *params);
 extern void fold_decision(Fold *fold, const Decision *decision);
 extern void fold_settlement(Fold *fold, const Settlement *settlement);
+extern void fold_check_arm(const Fold *fold, int32 arm);
 extern void fold_clear_old_ties(Fold *fold, int32 arm);
 extern int64 fold_find_round(const Fold *fold, int64 round);
 extern Size fold_size(const Fold *fold);

@@ -32,7 +32,7 @@ bandit_probabilities(PG_FUNCTION_ARGS)
 		null_argument("bandit");
 	InitMaterializedSRF(fcinfo, 0);
 
-	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0));
+	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
 	fold = current_fold(current_state(bandit));
 	learner = &fold->learner;
 	total = learner_weights(learner, learner_step_size(learner, NO_DELAY),
@@ -84,7 +84,7 @@ bandit_current_state(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0))
 		null_argument("bandit");
-	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0));
+	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
 	fold = current_fold(current_state(bandit));
 	learner = &fold->learner;
 

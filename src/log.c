@@ -70,8 +70,7 @@ log_next_decision_id(void)
 static int64
 largest_decision_id(void)
 {
-	Relation	rel = table_open_checked(tables()->decision, Natts_decision,
-										 AccessShareLock);
+	Relation	rel = table_open_checked(tables()->decision, AccessShareLock);
 	Relation	index = index_open(tables()->decision_pkey, AccessShareLock);
 	SysScanDesc scan = systable_beginscan_ordered(rel, index, SnapshotAny, 0, NULL);
 	HeapTuple	tuple = systable_getnext_ordered(scan, BackwardScanDirection);
@@ -169,8 +168,7 @@ log_append_decision(const Decision *decision)
 	values[Anum_decision_m - 1] = Float8GetDatum(ticket->m);
 	nulls[Anum_decision_m - 1] = ticket->m == 0;
 
-	(void) table_insert_row(tables()->decision, Natts_decision, values, nulls,
-							InvalidOid);
+	(void) table_insert_row(tables()->decision, values, nulls, InvalidOid);
 }
 
 /*
@@ -204,7 +202,7 @@ log_append_settlement(const Settlement *settlement)
 	values[Anum_feedback_lbck - 1] = Float8GetDatum(feedback->lbck);
 	nulls[Anum_feedback_lbck - 1] = skipped || feedback->lbck == 0;
 
-	return table_insert_row(tables()->feedback, Natts_feedback, values, nulls,
+	return table_insert_row(tables()->feedback, values, nulls,
 							tables()->feedback_pkey);
 }
 
@@ -283,7 +281,6 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 {
 	bool		decisions = table == LOG_DECISIONS;
 	Relation	rel = table_open_checked(decisions ? tables()->decision : tables()->feedback,
-										 decisions ? Natts_decision : Natts_feedback,
 										 AccessShareLock);
 	Relation	index = index_open(decisions ? tables()->decision_log_idx :
 								   tables()->feedback_log_idx, AccessShareLock);
@@ -331,8 +328,7 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 bool
 log_find_decision(int64 decision_id, Decision *decision)
 {
-	Relation	rel = table_open_checked(tables()->decision, Natts_decision,
-										 AccessShareLock);
+	Relation	rel = table_open_checked(tables()->decision, AccessShareLock);
 	Relation	index = index_open(tables()->decision_pkey, AccessShareLock);
 	ScanKeyData key;
 	SysScanDesc scan;
@@ -359,8 +355,7 @@ SettlementStatus
 log_settlement_status(int64 decision_id, TransactionId *settler,
 					  uint32 *speculative_token)
 {
-	Relation	rel = table_open_checked(tables()->feedback, Natts_feedback,
-										 AccessShareLock);
+	Relation	rel = table_open_checked(tables()->feedback, AccessShareLock);
 	Relation	index = index_open(tables()->feedback_pkey, AccessShareLock);
 	SettlementStatus status = NOT_SETTLED;
 	SnapshotData dirty;

@@ -17,6 +17,7 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "storage/lmgr.h"
@@ -140,21 +141,55 @@ tables(void)
 	return &known;
 }
 
+/* The types of their columns. */
+static const Oid bandit_types[Natts_bandit] = {
+	INT4OID, TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID, INT4OID, FLOAT8OID,
+	INT4OID, TIMESTAMPTZOID, NAMEOID, NAMEARRAYOID
+};
+static const Oid decision_types[Natts_decision] = {
+	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, FLOAT8OID, FLOAT8OID,
+	TIMESTAMPTZOID, XID8OID, INT4OID, INT4OID, FLOAT8OID, FLOAT8OID
+};
+static const Oid feedback_types[Natts_feedback] = {
+	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID, XID8OID,
+	FLOAT8OID, FLOAT8OID, INT4OID, FLOAT8OID, FLOAT8OID
+};
+static const Oid checkpoint_types[Natts_checkpoint] = {
+	INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, BYTEAOID
+};
+
 /*
- * Open one of the tables, which must have the columns that this library knows.
+ * Open one of the tables, which must have the columns that this library knows:
+ * their owner might have changed them.
  */
 Relation
-table_open_checked(Oid relid, int natts, LOCKMODE lockmode)
+table_open_checked(Oid relid, LOCKMODE lockmode)
 {
 	Relation	rel = table_open(relid, lockmode);
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	const Oid  *types;
+	int			natts;
+	bool		fits;
 
-	if (RelationGetNumberOfAttributes(rel) != natts)
+	/* opening it may have brought news about all of them */
+	if (relid == tables()->decision)
+		types = decision_types, natts = Natts_decision;
+	else if (relid == tables()->feedback)
+		types = feedback_types, natts = Natts_feedback;
+	else if (relid == tables()->checkpoint)
+		types = checkpoint_types, natts = Natts_checkpoint;
+	else
+		types = bandit_types, natts = Natts_bandit;
+
+	fits = tupdesc->natts == natts;
+	for (int i = 0; fits && i < natts; i++)
+		fits = TupleDescAttr(tupdesc, i)->atttypid == types[i];
+	if (!fits)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table \"%s\" has %d columns, not the %d that the library of dexp3 expects",
-						RelationGetRelationName(rel),
-						RelationGetNumberOfAttributes(rel), natts),
-				 errhint("Update the extension with ALTER EXTENSION dexp3 UPDATE.")));
+				 errmsg("table \"dexp3.%s\" does not have the columns that the library of dexp3 expects",
+						RelationGetRelationName(rel)),
+				 errhint("Bring the extension up to date with ALTER EXTENSION dexp3 UPDATE.")));
 	return rel;
 }
 
@@ -165,10 +200,10 @@ table_open_checked(Oid relid, int natts, LOCKMODE lockmode)
  * inserted, and false is returned.
  */
 bool
-table_insert_row(Oid relid, int natts, const Datum *values, const bool *nulls,
-				 Oid if_new_in)
+table_insert_row(Oid relid, const Datum *values, const bool *nulls, Oid if_new_in)
 {
-	Relation	rel = table_open_checked(relid, natts, RowExclusiveLock);
+	Relation	rel = table_open_checked(relid, RowExclusiveLock);
+	int			natts = RelationGetNumberOfAttributes(rel);
 	EState	   *estate = CreateExecutorState();
 	ResultRelInfo *relinfo = makeNode(ResultRelInfo);
 	TupleTableSlot *slot;

@@ -25,7 +25,9 @@ enum
 	Anum_bandit_step_scale,
 	Anum_bandit_epoch,
 	Anum_bandit_created_at,
-	Natts_bandit = Anum_bandit_created_at
+	Anum_bandit_owner,
+	Anum_bandit_grantees,
+	Natts_bandit = Anum_bandit_grantees
 };
 
 /* dexp3.decision: one row a choose */
@@ -98,8 +100,8 @@ extern const Tables *tables(void);
 extern uint64 tables_generation(void);
 extern uint64 tables_log_identity(void);
 extern void tables_init(void);
-extern Relation table_open_checked(Oid relid, int natts, LOCKMODE lockmode);
-extern bool table_insert_row(Oid relid, int natts, const Datum *values,
-							 const bool *nulls, Oid if_new_in);
+extern Relation table_open_checked(Oid relid, LOCKMODE lockmode);
+extern bool table_insert_row(Oid relid, const Datum *values, const bool *nulls,
+							 Oid if_new_in);
 
 #endif							/* DEXP3_TABLES_H */
