@@ -25,8 +25,10 @@ PG_CPPFLAGS = -I$(here)src
 PG_CPPFLAGS += -isystem $(shell $(PG_CONFIG) --includedir-server)
 
 # In this order: "reference" defines functions that the later tests use.
-REGRESS = reference simulate state learn errors sampling regret
+REGRESS = reference simulate state learn errors sampling regret managed managed_reference trigger arrival bulk
 ISOLATION := $(patsubst $(here)specs/%.spec,%,$(wildcard $(here)specs/*.spec))
+
+SHLIB_LINK = -lm
 
 EXTRA_CLEAN = $(EXTENSION)-*.zip
 

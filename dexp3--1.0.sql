@@ -330,6 +330,9 @@ CREATE TABLE dexp3.checkpoint (
 	state bytea NOT NULL
 );
 
+-- not worth the time to compress
+ALTER TABLE dexp3.checkpoint ALTER COLUMN state SET STORAGE EXTERNAL;
+
 CREATE INDEX checkpoint_idx ON dexp3.checkpoint (bandit_id, epoch, events);
 
 COMMENT ON TABLE dexp3.checkpoint IS 'states of bandits, to start from; can be removed at any time';

@@ -25,10 +25,12 @@ PG_FUNCTION_INFO_V1(bandit_choose);
 PG_FUNCTION_INFO_V1(bandit_choose_each);
 
 /*
- * How many overdue decisions to look at in one choose.  In sequential use there
- * is at most one.
+ * How many overdue decisions one choose looks at, and how many it skips.  In
+ * sequential use there is at most one; more than one a choose cannot become
+ * overdue in the long run.
  */
-#define MAX_SKIPS	16
+#define MAX_TRIES	4
+#define MAX_SKIPS	2
 
 /*
  * Draw an arm.
@@ -82,32 +84,31 @@ skip(const Bandit *bandit, Current *current, const OpenDecision *open)
 }
 
 /*
- * Skip every decision that has been open for too long.
+ * Skip decisions that have been open for too long.
  *
  * One that another transaction is just settling is left to it, and looked at
- * again by a later choose if that one rolls back; with very many of them, not
- * all by the same choose.
+ * again by a later choose if that one rolls back.  When sessions choose at the
+ * same time there may be several overdue ones; each session begins with another
+ * one, lest they all try the same.
  */
 static void
 skip_overdue(const Bandit *bandit, Current *current)
 {
 	Fold	   *fold = current_fold(current);
-	int64		end = fold_find_round(fold, learner_first_in_time(&fold->learner));
-	int64		i = fold->open_first;
+	int64		first = fold->open_first;
+	int64		overdue = fold_find_round(fold, learner_first_in_time(&fold->learner)) - first;
 	int			tries = 0;
+	int			skips = 0;
 
-	/* too many to try them all: begin anywhere */
-	if (end - i > MAX_SKIPS)
-		i += fold->learner.round % (end - i);
-
-	for (; i < end && tries < MAX_SKIPS; i++)
+	for (int64 i = 0; i < overdue && tries < MAX_TRIES && skips < MAX_SKIPS; i++)
 	{
-		OpenDecision open = fold->open[i];
+		OpenDecision open = fold->open[first + (MyProcPid + i) % overdue];
 
 		if (!open.closed)
 		{
-			(void) skip(bandit, current, &open);
 			tries++;
+			if (skip(bandit, current, &open))
+				skips++;
 		}
 	}
 }

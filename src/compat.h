@@ -5,6 +5,7 @@
 #ifndef DEXP3_COMPAT_H
 #define DEXP3_COMPAT_H
 
+#include "access/genam.h"
 #include "catalog/pg_attribute.h"
 #include "executor/executor.h"
 #include "fmgr.h"
@@ -60,6 +61,17 @@ InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
 #else
 	(void) ExecInsertIndexTuples(relinfo, slot, estate, false, if_new_in != NIL,
 								 conflict, if_new_in);
+#endif
+}
+
+/* Begin an index scan without order-by operators. */
+static inline IndexScanDesc
+BeginIndexScan(Relation table, Relation index, Snapshot snapshot, int nkeys)
+{
+#if PG_VERSION_NUM >= 180000
+	return index_beginscan(table, index, snapshot, NULL, nkeys, 0);
+#else
+	return index_beginscan(table, index, snapshot, nkeys, 0);
 #endif
 }
 

@@ -209,8 +209,9 @@ typedef struct CatchUp
  * Is a row of this transaction new to the state?
  */
 static bool
-is_new(const CatchUp *catch_up, uint64 xact)
+is_new(const void *context, uint64 xact)
 {
+	const CatchUp *catch_up = context;
 	const Current *current = catch_up->current;
 
 	if (xact == current->own_xact)
@@ -222,21 +223,15 @@ is_new(const CatchUp *catch_up, uint64 xact)
 }
 
 static void
-visit_decision(void *context, uint64 xact, const void *row)
+visit_decision(void *context, const void *row)
 {
-	CatchUp    *catch_up = context;
-
-	if (is_new(catch_up, xact))
-		fold_decision(&catch_up->current->fold, row);
+	fold_decision(&((CatchUp *) context)->current->fold, row);
 }
 
 static void
-visit_settlement(void *context, uint64 xact, const void *row)
+visit_settlement(void *context, const void *row)
 {
-	CatchUp    *catch_up = context;
-
-	if (is_new(catch_up, xact))
-		fold_settlement(&catch_up->current->fold, row);
+	fold_settlement(&((CatchUp *) context)->current->fold, row);
 }
 
 /*
@@ -256,11 +251,11 @@ fold_new_rows(CatchUp *catch_up, LogTable table, LogVisitor visit,
 
 		if (!seen_is_running(&current->next_seen, xact))
 			log_scan(table, current->bandit_id, current->epoch, xact, xact + 1,
-					 visit, catch_up);
+					 is_new, visit, catch_up);
 	}
 	if (from < before)
 		log_scan(table, current->bandit_id, current->epoch, from, before,
-				 visit, catch_up);
+				 is_new, visit, catch_up);
 }
 
 /*
@@ -347,7 +342,7 @@ catch_up(Current *current)
 		.current = current,
 		.mine = U64FromFullTransactionId(GetTopFullTransactionIdIfAny())
 	};
-	bool		is_new = !current->valid;
+	bool		made_now = !current->valid;
 	const Seen *seen = &current->seen;
 	Seen		swap;
 	uint64		from;
@@ -356,7 +351,7 @@ catch_up(Current *current)
 	seen_now(&current->next_seen);
 
 	/* if nothing has happened since, it ends here: bulk operations rely on it */
-	if (!is_new && seen->next == current->next_seen.next &&
+	if (!made_now && seen->next == current->next_seen.next &&
 		seen->nrunning == current->next_seen.nrunning)
 		return;
 
@@ -381,7 +376,7 @@ catch_up(Current *current)
 	current->valid = false;
 	fold_new_rows(&catch_up, LOG_DECISIONS, visit_decision, from, before);
 	fold_new_rows(&catch_up, LOG_SETTLEMENTS, visit_settlement, from, before);
-	if (is_new && (wrote_log || rows_arrived))
+	if (made_now && (wrote_log || rows_arrived))
 		mark_written(current);
 
 	swap = current->seen;

@@ -49,6 +49,10 @@ find_open(const Fold *fold, const OpenDecision *decision)
 	int64		low = fold->open_first;
 	int64		high = fold->open_end;
 
+	/* a new decision comes last */
+	if (low < high && compare_open(&fold->open[high - 1], decision) < 0)
+		return high;
+
 	while (low < high)
 	{
 		int64		middle = low + (high - low) / 2;

@@ -18,7 +18,9 @@
 static double
 add_bounded(double a, double b)
 {
-	return fmin(a + b, DBL_MAX);
+	double		sum = a + b;
+
+	return sum < DBL_MAX ? sum : DBL_MAX;
 }
 
 static bool
@@ -37,6 +39,7 @@ learner_init(Learner *learner, const LearnerParams *params, double *vectors)
 {
 	memset(learner, 0, sizeof(*learner));
 	learner->params = *params;
+	learner->log_arms = log(params->arms);
 	learner->z = vectors;
 	if (params->algorithm == DEDA)
 	{
@@ -113,7 +116,7 @@ learner_step_size(const Learner *learner, int64_t delay)
 {
 	const LearnerParams *params = &learner->params;
 	double		arms = params->arms;
-	double		log_arms = log(arms);
+	double		log_arms = learner->log_arms;
 	double		t = (double) learner->round + 1;
 	double		cumulative_delay = learner->cumulative_delay +
 		(double) learner->outstanding;
@@ -198,13 +201,13 @@ learner_sample(const double *weights, int32_t arms, double total, double uniform
 int64_t
 learner_first_in_time(const Learner *learner)
 {
-	double		longest_wait = fmax(learner->params.patience,
-									sqrt(learner->cumulative_delay /
-										 log(learner->params.arms)));
+	double		wait = sqrt(learner->cumulative_delay / learner->log_arms);
 
-	if (longest_wait >= (double) learner->round)
+	if (wait < learner->params.patience)
+		wait = learner->params.patience;
+	if (wait >= (double) learner->round)
 		return 1;
-	return learner->round - (int64_t) floor(longest_wait);
+	return learner->round - (int64_t) wait;
 }
 
 /*

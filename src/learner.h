@@ -57,6 +57,7 @@ typedef struct LearnerParams
 typedef struct Learner
 {
 	LearnerParams params;
+	double		log_arms;		/* ln K */
 
 	int64_t		round;			/* t, the number of decisions made */
 	int64_t		outstanding;	/* those neither settled nor skipped */

@@ -24,6 +24,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
 #include "commands/sequence.h"
@@ -41,8 +42,6 @@
 #include "log.h"
 #include "tables.h"
 
-static uint64 read_decision(HeapTuple tuple, TupleDesc tupdesc, Decision *decision);
-
 /*
  * Return the transaction that log rows written now belong to.
  */
@@ -56,90 +55,6 @@ static Datum
 xact_datum(uint64 xact)
 {
 	return FullTransactionIdGetDatum(FullTransactionIdFromU64(xact));
-}
-
-int64
-log_next_decision_id(void)
-{
-	return nextval_internal(tables()->decision_id_seq, false);
-}
-
-/*
- * Return the largest decision identifier in the log, of whatever transaction.
- */
-static int64
-largest_decision_id(void)
-{
-	Relation	rel = table_open_checked(tables()->decision, AccessShareLock);
-	Relation	index = index_open(tables()->decision_pkey, AccessShareLock);
-	SysScanDesc scan = systable_beginscan_ordered(rel, index, SnapshotAny, 0, NULL);
-	HeapTuple	tuple = systable_getnext_ordered(scan, BackwardScanDirection);
-	int64		result = 0;
-
-	if (tuple != NULL)
-	{
-		Decision	decision;
-
-		(void) read_decision(tuple, RelationGetDescr(rel), &decision);
-		result = decision.decision_id;
-	}
-	systable_endscan_ordered(scan);
-	index_close(index, AccessShareLock);
-	table_close(rel, AccessShareLock);
-	return result;
-}
-
-/*
- * Return the last identifier that the sequence has given out.
- */
-static int64
-last_decision_id(void)
-{
-	Relation	rel = relation_open(tables()->decision_id_seq, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotAny, 0, NULL);
-	HeapTuple	tuple = systable_getnext(scan);
-	Form_pg_sequence_data sequence = (Form_pg_sequence_data) GETSTRUCT(tuple);
-	int64		result = sequence->is_called ? sequence->last_value :
-		sequence->last_value - 1;
-
-	systable_endscan(scan);
-	relation_close(rel, AccessShareLock);
-	return result;
-}
-
-/*
- * Move the sequence of decision identifiers past all that are in the log.
- *
- * A sequence is not replicated logically, so on a subscriber that is put to
- * use it lags behind the rows that came in.  It must never be moved back,
- * hence the lock; it is held for this moment only, not until the transaction
- * ends.  It is an advisory lock of a class that SQL cannot reach.
- */
-void
-log_skip_used_ids(void)
-{
-	int64		largest = largest_decision_id();
-	LOCKTAG		tag;
-
-	if (last_decision_id() >= largest)
-		return;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, tables()->decision_id_seq, 3);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-	if (last_decision_id() < largest)
-	{
-		Oid			user;
-		int			context;
-
-		GetUserIdAndSecContext(&user, &context);
-		SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID,
-							   context | SECURITY_LOCAL_USERID_CHANGE);
-		DirectFunctionCall2(setval_oid,
-							ObjectIdGetDatum(tables()->decision_id_seq),
-							Int64GetDatum(largest));
-		SetUserIdAndSecContext(user, context);
-	}
-	(void) LockRelease(&tag, ExclusiveLock, false);
 }
 
 void
@@ -211,20 +126,71 @@ log_append_settlement(const Settlement *settlement)
  * ----------
  */
 
+/* A scan of a table by one of its indexes. */
+typedef struct RowScan
+{
+	Relation	table;
+	Relation	index;
+	IndexScanDesc scan;
+	TupleTableSlot *slot;
+} RowScan;
+
+static void
+begin_rows(RowScan *rows, LogTable table, bool by_id, Snapshot snapshot,
+		   ScanKey keys, int nkeys)
+{
+	bool		decisions = table == LOG_DECISIONS;
+
+	/* opening a table may bring news about its indexes, so ask for them then */
+	rows->table = table_open_checked(decisions ? tables()->decision : tables()->feedback,
+									 AccessShareLock);
+	rows->index = index_open(decisions ?
+							 (by_id ? tables()->decision_pkey : tables()->decision_log_idx) :
+							 (by_id ? tables()->feedback_pkey : tables()->feedback_log_idx),
+							 AccessShareLock);
+	rows->slot = MakeSingleTupleTableSlot(RelationGetDescr(rows->table),
+										  table_slot_callbacks(rows->table));
+	rows->scan = BeginIndexScan(rows->table, rows->index, snapshot, nkeys);
+	rows->scan->xs_want_itup = !by_id;
+	index_rescan(rows->scan, keys, nkeys, NULL, 0);
+}
+
+static void
+end_rows(RowScan *rows)
+{
+	index_endscan(rows->scan);
+	ExecDropSingleTupleTableSlot(rows->slot);
+	index_close(rows->index, AccessShareLock);
+	table_close(rows->table, AccessShareLock);
+}
+
+/*
+ * Find the row of a decision in one of the tables.
+ */
+static bool
+begin_row_by_id(RowScan *rows, LogTable table, Snapshot snapshot, int64 decision_id)
+{
+	ScanKeyData key;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(decision_id));
+	begin_rows(rows, table, true, snapshot, &key, 1);
+	return index_getnext_slot(rows->scan, ForwardScanDirection, rows->slot);
+}
+
 static double
 float8_or_zero(Datum value, bool isnull)
 {
 	return isnull ? 0 : DatumGetFloat8(value);
 }
 
-static uint64
-read_decision(HeapTuple tuple, TupleDesc tupdesc, Decision *decision)
+static void
+read_decision(TupleTableSlot *slot, Decision *decision)
 {
-	Datum		values[Natts_decision];
-	bool		nulls[Natts_decision];
+	Datum	   *values = slot->tts_values;
+	bool	   *nulls = slot->tts_isnull;
 	Ticket	   *ticket = &decision->ticket;
 
-	heap_deform_tuple(tuple, tupdesc, values, nulls);
+	slot_getallattrs(slot);
 	decision->decision_id = DatumGetInt64(values[Anum_decision_decision_id - 1]);
 	decision->bandit_id = DatumGetInt32(values[Anum_decision_bandit_id - 1]);
 	decision->epoch = DatumGetInt32(values[Anum_decision_epoch - 1]);
@@ -240,17 +206,16 @@ read_decision(HeapTuple tuple, TupleDesc tupdesc, Decision *decision)
 							   nulls[Anum_decision_z - 1]);
 	ticket->m = float8_or_zero(values[Anum_decision_m - 1],
 							   nulls[Anum_decision_m - 1]);
-	return U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_decision_xact - 1]));
 }
 
-static uint64
-read_settlement(HeapTuple tuple, TupleDesc tupdesc, Settlement *settlement)
+static void
+read_settlement(TupleTableSlot *slot, Settlement *settlement)
 {
-	Datum		values[Natts_feedback];
-	bool		nulls[Natts_feedback];
+	Datum	   *values = slot->tts_values;
+	bool	   *nulls = slot->tts_isnull;
 	Feedback   *feedback = &settlement->feedback;
 
-	heap_deform_tuple(tuple, tupdesc, values, nulls);
+	slot_getallattrs(slot);
 	settlement->decision_id = DatumGetInt64(values[Anum_feedback_decision_id - 1]);
 	settlement->bandit_id = DatumGetInt32(values[Anum_feedback_bandit_id - 1]);
 	settlement->epoch = DatumGetInt32(values[Anum_feedback_epoch - 1]);
@@ -268,82 +233,65 @@ read_settlement(HeapTuple tuple, TupleDesc tupdesc, Settlement *settlement)
 										nulls[Anum_feedback_expected - 1]);
 	feedback->lbck = float8_or_zero(values[Anum_feedback_lbck - 1],
 									nulls[Anum_feedback_lbck - 1]);
-	return U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_feedback_xact - 1]));
 }
 
 /*
  * Visit the rows of a bandit that transactions from `from` on and before
- * `before` have written.
+ * `before` have written, if they are wanted.  With many sessions at work a good
+ * part is not: then the index entry tells, and the row need not be fetched.
  */
 void
 log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 before,
-		 LogVisitor visit, void *context)
+		 LogFilter wanted, LogVisitor visit, void *context)
 {
-	bool		decisions = table == LOG_DECISIONS;
-	Relation	rel = table_open_checked(decisions ? tables()->decision : tables()->feedback,
-										 AccessShareLock);
-	Relation	index = index_open(decisions ? tables()->decision_log_idx :
-								   tables()->feedback_log_idx, AccessShareLock);
+	RowScan		rows;
 	ScanKeyData keys[4];
-	SysScanDesc scan;
-	HeapTuple	tuple;
 
-	ScanKeyInit(&keys[0],
-				decisions ? Anum_decision_bandit_id : Anum_feedback_bandit_id,
-				BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
-	ScanKeyInit(&keys[1],
-				decisions ? Anum_decision_epoch : Anum_feedback_epoch,
-				BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(epoch));
-	ScanKeyInit(&keys[2],
-				decisions ? Anum_decision_xact : Anum_feedback_xact,
-				BTGreaterEqualStrategyNumber, F_XID8GE, xact_datum(from));
-	ScanKeyInit(&keys[3],
-				decisions ? Anum_decision_xact : Anum_feedback_xact,
-				BTLessStrategyNumber, F_XID8LT, xact_datum(before));
+	/* the columns of the index: bandit_id, epoch, xact */
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(epoch));
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_XID8GE, xact_datum(from));
+	ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_XID8LT, xact_datum(before));
 
-	scan = systable_beginscan_ordered(rel, index, SnapshotSelf, lengthof(keys), keys);
-	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	begin_rows(&rows, table, false, SnapshotSelf, keys, lengthof(keys));
+	while (index_getnext_tid(rows.scan, ForwardScanDirection) != NULL)
 	{
+		bool		isnull;
+		Datum		xact = index_getattr(rows.scan->xs_itup, 3,
+										 rows.scan->xs_itupdesc, &isnull);
+
 		CHECK_FOR_INTERRUPTS();
-		if (decisions)
+		if (!wanted(context, U64FromFullTransactionId(DatumGetFullTransactionId(xact))) ||
+			!index_fetch_heap(rows.scan, rows.slot))
+			continue;
+		if (table == LOG_DECISIONS)
 		{
 			Decision	decision;
-			uint64		xact = read_decision(tuple, RelationGetDescr(rel), &decision);
 
-			visit(context, xact, &decision);
+			read_decision(rows.slot, &decision);
+			visit(context, &decision);
 		}
 		else
 		{
 			Settlement	settlement;
-			uint64		xact = read_settlement(tuple, RelationGetDescr(rel), &settlement);
 
-			visit(context, xact, &settlement);
+			read_settlement(rows.slot, &settlement);
+			visit(context, &settlement);
 		}
 	}
-	systable_endscan_ordered(scan);
-	index_close(index, AccessShareLock);
-	table_close(rel, AccessShareLock);
+	end_rows(&rows);
 }
 
 bool
 log_find_decision(int64 decision_id, Decision *decision)
 {
-	Relation	rel = table_open_checked(tables()->decision, AccessShareLock);
-	Relation	index = index_open(tables()->decision_pkey, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	RowScan		rows;
+	bool		found = begin_row_by_id(&rows, LOG_DECISIONS, SnapshotSelf, decision_id);
 
-	ScanKeyInit(&key, Anum_decision_decision_id, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(decision_id));
-	scan = systable_beginscan_ordered(rel, index, SnapshotSelf, 1, &key);
-	tuple = systable_getnext_ordered(scan, ForwardScanDirection);
-	if (tuple != NULL)
-		(void) read_decision(tuple, RelationGetDescr(rel), decision);
-	systable_endscan_ordered(scan);
-	index_close(index, AccessShareLock);
-	table_close(rel, AccessShareLock);
-	return tuple != NULL;
+	if (found)
+		read_decision(rows.slot, decision);
+	end_rows(&rows);
+	return found;
 }
 
 /*
@@ -355,20 +303,12 @@ SettlementStatus
 log_settlement_status(int64 decision_id, TransactionId *settler,
 					  uint32 *speculative_token)
 {
-	Relation	rel = table_open_checked(tables()->feedback, AccessShareLock);
-	Relation	index = index_open(tables()->feedback_pkey, AccessShareLock);
 	SettlementStatus status = NOT_SETTLED;
 	SnapshotData dirty;
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
+	RowScan		rows;
 
 	InitDirtySnapshot(dirty);
-	ScanKeyInit(&key, Anum_feedback_decision_id, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(decision_id));
-	scan = systable_beginscan_ordered(rel, index, &dirty, 1, &key);
-	tuple = systable_getnext_ordered(scan, ForwardScanDirection);
-	if (tuple != NULL)
+	if (begin_row_by_id(&rows, LOG_SETTLEMENTS, &dirty, decision_id))
 	{
 		if (TransactionIdIsValid(dirty.xmin))
 		{
@@ -377,11 +317,94 @@ log_settlement_status(int64 decision_id, TransactionId *settler,
 			*speculative_token = dirty.speculativeToken;
 		}
 		else
-			status = heap_attisnull(tuple, Anum_feedback_loss, RelationGetDescr(rel)) ?
+			status = slot_attisnull(rows.slot, Anum_feedback_loss) ?
 				IS_SKIPPED : IS_SETTLED;
 	}
-	systable_endscan_ordered(scan);
-	index_close(index, AccessShareLock);
-	table_close(rel, AccessShareLock);
+	end_rows(&rows);
 	return status;
+}
+
+/* ----------
+ * Identifiers
+ * ----------
+ */
+
+int64
+log_next_decision_id(void)
+{
+	return nextval_internal(tables()->decision_id_seq, false);
+}
+
+/*
+ * Return the largest decision identifier in the log, of whatever transaction.
+ */
+static int64
+largest_decision_id(void)
+{
+	RowScan		rows;
+	int64		result = 0;
+
+	begin_rows(&rows, LOG_DECISIONS, true, SnapshotAny, NULL, 0);
+	if (index_getnext_slot(rows.scan, BackwardScanDirection, rows.slot))
+	{
+		Decision	decision;
+
+		read_decision(rows.slot, &decision);
+		result = decision.decision_id;
+	}
+	end_rows(&rows);
+	return result;
+}
+
+/*
+ * Return the last identifier that the sequence has given out.
+ */
+static int64
+last_decision_id(void)
+{
+	Relation	rel = relation_open(tables()->decision_id_seq, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotAny, 0, NULL);
+	HeapTuple	tuple = systable_getnext(scan);
+	Form_pg_sequence_data sequence = (Form_pg_sequence_data) GETSTRUCT(tuple);
+	int64		result = sequence->is_called ? sequence->last_value :
+		sequence->last_value - 1;
+
+	systable_endscan(scan);
+	relation_close(rel, AccessShareLock);
+	return result;
+}
+
+/*
+ * Move the sequence of decision identifiers past all that are in the log.
+ *
+ * A sequence is not replicated logically, so on a subscriber that is put to
+ * use it lags behind the rows that came in.  It must never be moved back,
+ * hence the lock; it is held for this moment only, not until the transaction
+ * ends.  It is an advisory lock of a class that SQL cannot reach.
+ */
+void
+log_skip_used_ids(void)
+{
+	int64		largest = largest_decision_id();
+	LOCKTAG		tag;
+
+	if (last_decision_id() >= largest)
+		return;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, tables()->decision_id_seq, 3);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	if (last_decision_id() < largest)
+	{
+		Oid			user;
+		int			context;
+
+		GetUserIdAndSecContext(&user, &context);
+		SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID,
+							   context | SECURITY_LOCAL_USERID_CHANGE);
+		DirectFunctionCall2(setval_oid,
+							ObjectIdGetDatum(tables()->decision_id_seq),
+							Int64GetDatum(largest));
+		SetUserIdAndSecContext(user, context);
+	}
+	(void) LockRelease(&tag, ExclusiveLock, false);
 }

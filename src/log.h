@@ -23,11 +23,13 @@ typedef enum LogTable
 	LOG_SETTLEMENTS
 } LogTable;
 
-typedef void (*LogVisitor) (void *context, uint64 xact, const void *row);
+/* Is a row of this transaction wanted?  And here it is. */
+typedef bool (*LogFilter) (const void *context, uint64 xact);
+typedef void (*LogVisitor) (void *context, const void *row);
 
 extern void log_scan(LogTable table, int32 bandit_id, int32 epoch,
 					 uint64 from, uint64 before,
-					 LogVisitor visit, void *context);
+					 LogFilter wanted, LogVisitor visit, void *context);
 extern bool log_find_decision(int64 decision_id, Decision *decision);
 
 /* What is known about the settlement of a decision. */
