@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 
 #include "arguments.h"
 #include "state.h"
@@ -21,6 +22,15 @@ null_argument(const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 			 errmsg("%s must not be null", name)));
+}
+
+/*
+ * Write a number for a message, with all its digits.
+ */
+char *
+number_text(double number)
+{
+	return DatumGetCString(DirectFunctionCall1(float8out, Float8GetDatum(number)));
 }
 
 static void
@@ -99,8 +109,8 @@ argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 	if (!(params->step_scale > 0) || isinf(params->step_scale))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("step_scale must be positive and finite: %g",
-						params->step_scale)));
+				 errmsg("step_scale must be positive and finite: %s",
+						number_text(params->step_scale))));
 	if (params->algorithm == DEDA && params->step_scale != 1)
 		invalid_argument("step_scale is not for algorithm \"deda\"",
 						 "The step size of \"deda\" adapts to the losses by itself.");
@@ -143,7 +153,7 @@ invalid_loss(double loss)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-			 errmsg("loss must be between 0 and 1: %g", loss)));
+			 errmsg("loss must be between 0 and 1: %s", number_text(loss))));
 }
 
 double

@@ -9,6 +9,7 @@
 
 #include "learner.h"
 
+extern char *number_text(double number);
 extern void null_argument(const char *name);
 extern void argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 							LearnerParams *params);

@@ -230,8 +230,11 @@ has_rights_of(const char *role)
 	return OidIsValid(roleid) && has_privs_of_role(GetUserId(), roleid);
 }
 
-static bool
-may(const Bandit *bandit, BanditRight right)
+/*
+ * Has the current user this right?
+ */
+bool
+bandit_may(const Bandit *bandit, BanditRight right)
 {
 	if (superuser() || has_rights_of(NameStr(bandit->owner)))
 		return true;
@@ -247,13 +250,10 @@ may(const Bandit *bandit, BanditRight right)
 	return false;
 }
 
-/*
- * Refuse if the current user has not this right.
- */
-void
-bandit_check(const Bandit *bandit, BanditRight right)
+static void
+check_right(const Bandit *bandit, BanditRight right)
 {
-	if (!may(bandit, right))
+	if (!bandit_may(bandit, right))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 right == BANDIT_USE ?
@@ -271,7 +271,7 @@ bandit_may_use(PG_FUNCTION_ARGS)
 {
 	const Bandit *bandit = bandit_by_id(PG_GETARG_INT32(0));
 
-	PG_RETURN_BOOL(bandit != NULL ? may(bandit, BANDIT_USE) : superuser());
+	PG_RETURN_BOOL(bandit != NULL ? bandit_may(bandit, BANDIT_USE) : superuser());
 }
 
 /*
@@ -290,7 +290,7 @@ bandit_by_name(text *name, BanditRight right)
 	entry = hash_search(cache_by_name, &hash, HASH_FIND, NULL);
 	if (entry != NULL && same_name(entry->bandit->name, name))
 	{
-		bandit_check(entry->bandit, right);
+		check_right(entry->bandit, right);
 		return entry->bandit;
 	}
 
@@ -307,7 +307,7 @@ bandit_by_name(text *name, BanditRight right)
 		entry = hash_search(cache_by_name, &hash, HASH_ENTER, NULL);
 		entry->bandit = bandit;
 	}
-	bandit_check(bandit, right);
+	check_right(bandit, right);
 	return bandit;
 }
 

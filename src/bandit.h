@@ -34,6 +34,6 @@ typedef enum BanditRight
 
 extern const Bandit *bandit_by_name(text *name, BanditRight right);
 extern const Bandit *bandit_by_id(int32 bandit_id);
-extern void bandit_check(const Bandit *bandit, BanditRight right);
+extern bool bandit_may(const Bandit *bandit, BanditRight right);
 
 #endif							/* DEXP3_BANDIT_H */

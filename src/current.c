@@ -76,7 +76,9 @@ struct Current
 	SubTransactionId written_in;	/* the newest subtransaction of ours that
 									 * wrote rows; invalid if none has */
 	slist_head	saved;			/* SavedStates of subtransactions that wrote */
-	int64		checkpoint_events;	/* events that a checkpoint covers */
+	int64		checkpoint_events;	/* events that a checkpoint covers ... */
+	int64		committed_checkpoint_events;	/* ... not counting one of the
+												 * transaction under way */
 	bool		from_checkpoint;	/* there was one in this cluster */
 	Size		size;			/* last accounted for */
 	dlist_node	lru;			/* in recently_used, newest first */
@@ -191,6 +193,7 @@ remember(const Bandit *bandit)
 	current->from_checkpoint = checkpoint_load(bandit->bandit_id, bandit->epoch,
 											   &current->fold, &current->seen);
 	current->checkpoint_events = current->fold.events;
+	current->committed_checkpoint_events = current->fold.events;
 	return current;
 }
 
@@ -512,7 +515,10 @@ take_back(Current *current, SubTransactionId subid)
 		current->written_in = saved->written_in;
 		current->valid = true;
 		if (current->written_in == InvalidSubTransactionId)
+		{
 			dlist_delete(&current->written);
+			current->checkpoint_events = current->committed_checkpoint_events;
+		}
 		free_saved(saved);
 	}
 
@@ -584,6 +590,7 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 				Current    *current = dlist_container(Current, written, node);
 
 				current->written_in = InvalidSubTransactionId;
+				current->committed_checkpoint_events = current->checkpoint_events;
 				while (!slist_is_empty(&current->saved))
 					free_saved(pop_saved(current));
 			}

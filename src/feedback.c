@@ -33,7 +33,10 @@ find_decision(int64 decision_id, Decision *decision)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("decision " INT64_FORMAT " does not exist", decision_id)));
-	bandit_check(bandit, BANDIT_USE);
+	if (!bandit_may(bandit, BANDIT_USE))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for decision " INT64_FORMAT, decision_id)));
 	return bandit;
 }
 
@@ -116,7 +119,7 @@ reward_to_loss(double reward)
 	if (!(reward >= 0 && reward <= 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("reward must be between 0 and 1: %g", reward)));
+				 errmsg("reward must be between 0 and 1: %s", number_text(reward))));
 	return 1 - reward;
 }
 

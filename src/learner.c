@@ -193,6 +193,18 @@ learner_sample(const double *weights, int32_t arms, double total, double uniform
 	return last;				/* only if the caller's total is rounded up */
 }
 
+static int64_t
+first_in_time(const Learner *learner, int64_t round, double cumulative_delay)
+{
+	double		wait = sqrt(cumulative_delay / learner->log_arms);
+
+	if (wait < learner->params.patience)
+		wait = learner->params.patience;
+	if (wait >= (double) round)
+		return 1;
+	return round - (int64_t) wait;
+}
+
 /*
  * Return the first round whose feedback is still in time; with skipping, open
  * decisions of earlier ones are given up.  The learner waits sqrt(D_t / ln K)
@@ -201,13 +213,27 @@ learner_sample(const double *weights, int32_t arms, double total, double uniform
 int64_t
 learner_first_in_time(const Learner *learner)
 {
-	double		wait = sqrt(learner->cumulative_delay / learner->log_arms);
+	return first_in_time(learner, learner->round, learner->cumulative_delay);
+}
 
-	if (wait < learner->params.patience)
-		wait = learner->params.patience;
-	if (wait >= (double) learner->round)
-		return 1;
-	return learner->round - (int64_t) wait;
+/*
+ * Return for how many words of open rounds there must be room in a draw.
+ */
+int64_t
+learner_open_words_in_draw(const Learner *learner)
+{
+	const OpenRounds *open = &learner->open;
+	int64_t		next = learner->round + 1;
+	int64_t		oldest;
+	int64_t		nwords;
+
+	if (!learner->params.skipping)
+		return 0;
+	oldest = first_in_time(learner, next, learner->cumulative_delay +
+						   (double) learner->outstanding);
+	oldest = open_rounds_next(open, oldest - 1);
+	nwords = open_rounds_span(oldest != 0 ? oldest : next, next);
+	return nwords > open->nwords ? nwords : open->nwords;
 }
 
 /*
@@ -215,7 +241,8 @@ learner_first_in_time(const Learner *learner)
  * rounds that have been open for too long.
  *
  * weights is room for K numbers and holds the weights afterwards.  With
- * skipping, the set of open rounds must have room for the new one.
+ * skipping, there must be room for learner_open_words_in_draw() words of open
+ * rounds.
  */
 void
 learner_draw(Learner *learner, int64_t delay, double uniform,
@@ -250,9 +277,9 @@ learner_draw(Learner *learner, int64_t delay, double uniform,
 
 	if (params->skipping)
 	{
-		open_rounds_add(&learner->open, learner->round);
 		learner->outstanding -=
 			open_rounds_remove_before(&learner->open, learner_first_in_time(learner));
+		open_rounds_add(&learner->open, learner->round);
 	}
 
 	*step_size = eta;

@@ -120,6 +120,7 @@ extern double learner_weights(const Learner *learner, double step_size,
 extern int32_t learner_sample(const double *weights, int32_t arms,
 							  double total, double uniform);
 extern int64_t learner_first_in_time(const Learner *learner);
+extern int64_t learner_open_words_in_draw(const Learner *learner);
 extern void learner_feedback(const Learner *learner, const Ticket *ticket,
 							 double loss, Feedback *feedback);
 extern void learner_add_feedback(Learner *learner, const Feedback *feedback);

@@ -336,15 +336,17 @@ log_next_decision_id(void)
 }
 
 /*
- * Return the largest decision identifier in the log, of whatever transaction.
+ * Return the largest decision identifier in the log, be it committed or not.
  */
 static int64
 largest_decision_id(void)
 {
 	RowScan		rows;
+	SnapshotData dirty;
 	int64		result = 0;
 
-	begin_rows(&rows, LOG_DECISIONS, true, SnapshotAny, NULL, 0);
+	InitDirtySnapshot(dirty);
+	begin_rows(&rows, LOG_DECISIONS, true, &dirty, NULL, 0);
 	if (index_getnext_slot(rows.scan, BackwardScanDirection, rows.slot))
 	{
 		Decision	decision;

@@ -10,6 +10,15 @@
 #define BIT_OF(round)		(UINT64_C(1) << ((round) % ROUNDS_PER_WORD))
 
 /*
+ * Return how many words a set has whose oldest and newest rounds are these.
+ */
+int64_t
+open_rounds_span(int64_t oldest, int64_t newest)
+{
+	return WORD_OF(newest) - WORD_OF(oldest) + 1;
+}
+
+/*
  * Return how many words the set has once round is in it.  The round must be
  * newer than every round in the set.
  */

@@ -26,6 +26,7 @@ typedef struct OpenRounds
 	uint64_t   *words;
 } OpenRounds;
 
+extern int64_t open_rounds_span(int64_t oldest, int64_t newest);
 extern int64_t open_rounds_words_with(const OpenRounds *open, int64_t round);
 extern void open_rounds_add(OpenRounds *open, int64_t round);
 extern bool open_rounds_contains(const OpenRounds *open, int64_t round);

@@ -210,12 +210,13 @@ read_delays(ArrayType *array, Environment *environment)
 }
 
 /*
- * Make sure that the set of open rounds has room for one more.
+ * Make sure that there is room for the open rounds of one more draw.
  */
 static void
-reserve_open_round(OpenRounds *open, int64 *capacity, int64 round)
+reserve_open_words(Learner *learner, int64 *capacity)
 {
-	int64		nwords = open_rounds_words_with(open, round);
+	int64		nwords = learner_open_words_in_draw(learner);
+	OpenRounds *open = &learner->open;
 
 	if (nwords <= *capacity)
 		return;
@@ -271,8 +272,7 @@ play(const Environment *environment, Learner *learner,
 			progress_report(&progress, round);
 
 		uniform = generator ? pg_prng_double(generator) : session_random();
-		if (learner->params.skipping)
-			reserve_open_round(&learner->open, &open_capacity, round);
+		reserve_open_words(learner, &open_capacity);
 
 		/* with max_delay, "deda" is not told the delay of each round */
 		learner_draw(learner,

@@ -209,21 +209,17 @@ state_copy(const BanditState *state)
 }
 
 /*
- * Copy a state, with room for one more open round.
+ * Copy a state, with room for what a draw adds.
  */
 BanditState *
 state_copy_for_draw(const BanditState *state)
 {
 	Learner		learner;
 	BanditState *copy;
-	int64		nwords = 0;
 
 	state_view(unconstify(BanditState *, state), &learner);
-	if (learner.params.skipping)
-		nwords = open_rounds_words_with(&learner.open, learner.round + 1);
-	nwords = Max(nwords, learner.open.nwords);
-
-	copy = palloc(state_size(learner.params.algorithm, learner.params.arms, nwords));
+	copy = palloc(state_size(learner.params.algorithm, learner.params.arms,
+							 learner_open_words_in_draw(&learner)));
 	memcpy(copy, state, VARSIZE(state));
 	return copy;
 }

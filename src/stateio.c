@@ -155,10 +155,13 @@ bandit_state_to_jsonb(PG_FUNCTION_ARGS)
  */
 
 /* The text being read. */
+#define MAX_FIELDS	16
+
 typedef struct StateReader
 {
 	JsonbContainer *object;
-	int			nfields;		/* fields found in it so far */
+	const char *fields[MAX_FIELDS];	/* keys found in it so far */
+	int			nfields;
 	Node	   *escontext;
 } StateReader;
 
@@ -185,7 +188,8 @@ read_field(StateReader *reader, const char *key, enum jbvType wanted,
 
 	if (getKeyJsonValueFromContainer(reader->object, key, strlen(key), value) == NULL)
 		REJECT(reader, "Key \"%s\" is missing.", key);
-	reader->nfields++;
+	Assert(reader->nfields < MAX_FIELDS);
+	reader->fields[reader->nfields++] = key;
 
 	if (wanted == jbvArray)
 	{
@@ -201,7 +205,7 @@ read_field(StateReader *reader, const char *key, enum jbvType wanted,
 }
 
 static char *
-number_text(const JsonbValue *value)
+json_number_text(const JsonbValue *value)
 {
 	return DatumGetCString(DirectFunctionCall1(numeric_out,
 											   NumericGetDatum(value->val.numeric)));
@@ -214,7 +218,7 @@ number_text(const JsonbValue *value)
 static double
 number_to_double(const JsonbValue *value)
 {
-	char	   *digits = number_text(value);
+	char	   *digits = json_number_text(value);
 	double		result = strtod(digits, NULL);
 
 	pfree(digits);
@@ -224,7 +228,7 @@ number_to_double(const JsonbValue *value)
 static bool
 number_to_int64(const JsonbValue *value, int64 *result)
 {
-	char	   *digits = number_text(value);
+	char	   *digits = json_number_text(value);
 	char	   *end;
 
 	errno = 0;
@@ -251,6 +255,8 @@ read_int64(StateReader *reader, const char *key, int64 least, int64 most,
 
 	if (!read_field(reader, key, jbvNumeric, &value))
 		return false;
+	if (least == most && (!number_to_int64(&value, result) || *result != least))
+		REJECT(reader, "Key \"%s\" must be " INT64_FORMAT ".", key, least);
 	if (!number_to_int64(&value, result) || *result < least || *result > most)
 		REJECT(reader, "Key \"%s\" must be an integer from " INT64_FORMAT
 			   " to " INT64_FORMAT ".", key, least, most);
@@ -317,10 +323,11 @@ read_params(StateReader *reader, LearnerParams *params)
 }
 
 /*
- * Read the open rounds into a palloc'd set, and count them.
+ * Read the open rounds, none of them after the newest round, into a palloc'd
+ * set, and count them.
  */
 static bool
-read_open_rounds(StateReader *reader, OpenRounds *open, int64 *count)
+read_open_rounds(StateReader *reader, int64 newest, OpenRounds *open, int64 *count)
 {
 	JsonbValue	value;
 	JsonbContainer *array;
@@ -340,8 +347,8 @@ read_open_rounds(StateReader *reader, OpenRounds *open, int64 *count)
 
 		if (element->type != jbvNumeric ||
 			!number_to_int64(element, &round) ||
-			round <= previous || round > LEARNER_MAX_ROUNDS)
-			REJECT(reader, "Key \"%s\" must list rounds in ascending order.",
+			round <= previous || round > newest)
+			REJECT(reader, "Key \"%s\" must list rounds up to \"round\" in ascending order.",
 				   "open");
 
 		nwords = open_rounds_words_with(open, round);
@@ -386,6 +393,31 @@ read_vector(StateReader *reader, const char *key, double *vector, int32 arms)
 	return true;
 }
 
+/*
+ * Check that there are no fields but those that have been read.
+ */
+static bool
+check_no_more_fields(StateReader *reader)
+{
+	JsonbIterator *iterator = JsonbIteratorInit(reader->object);
+	JsonbIteratorToken token;
+	JsonbValue	value;
+
+	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
+	{
+		bool		known = token != WJB_KEY;
+
+		for (int i = 0; i < reader->nfields && !known; i++)
+			known = strlen(reader->fields[i]) == (size_t) value.val.string.len &&
+				memcmp(reader->fields[i], value.val.string.val,
+					   value.val.string.len) == 0;
+		if (!known)
+			REJECT(reader, "Key \"%s\" does not belong here.",
+				   pnstrdup(value.val.string.val, value.val.string.len));
+	}
+	return true;
+}
+
 static bool
 read_state(StateReader *reader, BanditState **result)
 {
@@ -394,24 +426,26 @@ read_state(StateReader *reader, BanditState **result)
 	BanditState *state;
 	Learner		learner;
 	const char *problem;
+	int64		round;
 	int64		outstanding;
 
-	if (!read_params(reader, &params))
+	if (!read_params(reader, &params) ||
+		!read_int64(reader, "round", 0, LEARNER_MAX_ROUNDS, &round))
 		return false;
 	if (!(params.skipping ?
-		  read_open_rounds(reader, &open, &outstanding) :
-		  read_int64(reader, "outstanding", 0, LEARNER_MAX_ROUNDS, &outstanding)))
+		  read_open_rounds(reader, round, &open, &outstanding) :
+		  read_int64(reader, "outstanding", 0, round, &outstanding)))
 		return false;
 
 	state = state_make(&params, open.nwords);
 	state->open_first_word = open.first_word;
+	state->round = round;
 	state->outstanding = outstanding;
 	state_view(state, &learner);
 	if (open.nwords > 0)
 		memcpy(learner.open.words, open.words, open.nwords * sizeof(uint64));
 
-	if (!read_int64(reader, "round", 0, LEARNER_MAX_ROUNDS, &state->round) ||
-		!read_double(reader, "cumulative_delay", &state->cumulative_delay))
+	if (!read_double(reader, "cumulative_delay", &state->cumulative_delay))
 		return false;
 	if (params.algorithm == DEDA &&
 		(!read_double(reader, "longest_delay", &state->longest_delay) ||
@@ -424,9 +458,8 @@ read_state(StateReader *reader, BanditState **result)
 			return false;
 	}
 
-	if (JsonContainerSize(reader->object) != (uint32) reader->nfields)
-		REJECT(reader, "There are keys that algorithm \"%s\" does not have.",
-			   algorithm_name(params.algorithm));
+	if (!check_no_more_fields(reader))
+		return false;
 	problem = state_problem(state);
 	if (problem != NULL)
 		REJECT(reader, "The state is wrong: %s.", problem);
