@@ -483,10 +483,10 @@ bandit_create(PG_FUNCTION_ARGS)
  * Look a bandit up in order to change it: it must exist.
  */
 static Datum
-existing_bandit_id(FunctionCallInfo fcinfo)
+existing_bandit_id(FunctionCallInfo fcinfo, const char *argument)
 {
 	if (PG_ARGISNULL(0))
-		null_argument("name");
+		null_argument(argument);
 	return Int32GetDatum(bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_CHANGE)->bandit_id);
 }
 
@@ -502,7 +502,7 @@ bandit_reset(PG_FUNCTION_ARGS)
 	Datum		bandit_id;
 
 	PreventCommandIfReadOnly("bandit_reset()");
-	bandit_id = existing_bandit_id(fcinfo);
+	bandit_id = existing_bandit_id(fcinfo, "name");
 	change_bandit("UPDATE dexp3.bandit SET epoch = epoch + 1 WHERE bandit_id = $1",
 				  bandit_id, (Datum) 0);
 	checkpoint_remove(DatumGetInt32(bandit_id));
@@ -520,7 +520,7 @@ bandit_drop(PG_FUNCTION_ARGS)
 	bool		found;
 
 	PreventCommandIfReadOnly("bandit_drop()");
-	bandit_id = existing_bandit_id(fcinfo);
+	bandit_id = existing_bandit_id(fcinfo, "name");
 	change_bandit("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id,
 				  (Datum) 0);
 	(void) run_as_owner("DELETE FROM dexp3.feedback WHERE bandit_id = $1",
@@ -534,7 +534,7 @@ bandit_drop(PG_FUNCTION_ARGS)
 static void
 change_grantees(FunctionCallInfo fcinfo, const char *sql)
 {
-	Datum		bandit_id = existing_bandit_id(fcinfo);
+	Datum		bandit_id = existing_bandit_id(fcinfo, "bandit");
 	const char *role;
 
 	if (PG_ARGISNULL(1))

@@ -79,7 +79,6 @@ struct Current
 	int64		checkpoint_events;	/* events that a checkpoint covers ... */
 	int64		committed_checkpoint_events;	/* ... not counting one of the
 												 * transaction under way */
-	bool		from_checkpoint;	/* there was one in this cluster */
 	Size		size;			/* last accounted for */
 	dlist_node	lru;			/* in recently_used, newest first */
 	dlist_node	written;		/* in written_states, if written_in is valid */
@@ -190,8 +189,8 @@ remember(const Bandit *bandit)
 	slist_init(&current->saved);
 	MemoryContextSwitchTo(old);
 
-	current->from_checkpoint = checkpoint_load(bandit->bandit_id, bandit->epoch,
-											   &current->fold, &current->seen);
+	(void) checkpoint_load(bandit->bandit_id, bandit->epoch, &current->fold,
+						   &current->seen);
 	current->checkpoint_events = current->fold.events;
 	current->committed_checkpoint_events = current->fold.events;
 	return current;
@@ -434,8 +433,8 @@ current_fold(Current *current)
  */
 
 /*
- * Do what must come before the first row that a transaction writes: see that
- * identifiers are new, and write a checkpoint if one is due.
+ * Do what must come before the first row that a transaction writes: write a
+ * checkpoint if one is due.
  */
 void
 current_prepare_to_write(Current *current)
@@ -445,12 +444,6 @@ current_prepare_to_write(Current *current)
 
 	if (current->written_in != InvalidSubTransactionId)
 		return;
-
-	if (!current->from_checkpoint)
-	{
-		log_skip_used_ids();
-		current->from_checkpoint = true;
-	}
 
 	if (current->fold.events - current->checkpoint_events < due ||
 		size > MAX_CHECKPOINT_SIZE)
@@ -567,7 +560,11 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 {
 	switch (event)
 	{
+		case XACT_EVENT_PRE_COMMIT:
+			log_skip_arrived_ids();
+			break;
 		case XACT_EVENT_PRE_PREPARE:
+			log_skip_arrived_ids();
 			if (wrote_log)
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -576,10 +573,12 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 		case XACT_EVENT_PREPARE:
 			/* rows have arrived, and it is not known whether they will stay */
 			take_back_all(TopSubTransactionId);
+			log_forget_arrivals();
 			rows_arrived = false;
 			break;
 		case XACT_EVENT_ABORT:
 			take_back_all(TopSubTransactionId);
+			log_forget_arrivals();
 			wrote_log = false;
 			rows_arrived = false;
 			break;
@@ -594,6 +593,7 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 				while (!slist_is_empty(&current->saved))
 					free_saved(pop_saved(current));
 			}
+			log_forget_arrivals();
 			wrote_log = false;
 			rows_arrived = false;
 			break;

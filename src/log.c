@@ -336,29 +336,6 @@ log_next_decision_id(void)
 }
 
 /*
- * Return the largest decision identifier in the log, be it committed or not.
- */
-static int64
-largest_decision_id(void)
-{
-	RowScan		rows;
-	SnapshotData dirty;
-	int64		result = 0;
-
-	InitDirtySnapshot(dirty);
-	begin_rows(&rows, LOG_DECISIONS, true, &dirty, NULL, 0);
-	if (index_getnext_slot(rows.scan, BackwardScanDirection, rows.slot))
-	{
-		Decision	decision;
-
-		read_decision(rows.slot, &decision);
-		result = decision.decision_id;
-	}
-	end_rows(&rows);
-	return result;
-}
-
-/*
  * Return the last identifier that the sequence has given out.
  */
 static int64
@@ -376,26 +353,37 @@ last_decision_id(void)
 	return result;
 }
 
+/* The largest decision identifier that this transaction has brought, or 0. */
+static int64 largest_arrived = 0;
+
 /*
- * Move the sequence of decision identifiers past all that are in the log.
- *
- * A sequence is not replicated logically, so on a subscriber that is put to
- * use it lags behind the rows that came in.  It must never be moved back,
- * hence the lock; it is held for this moment only, not until the transaction
- * ends.  It is an advisory lock of a class that SQL cannot reach.
+ * Take note of a decision that arrives by COPY, a restore or replication.
  */
 void
-log_skip_used_ids(void)
+log_note_arrival(int64 decision_id)
 {
-	int64		largest = largest_decision_id();
+	largest_arrived = Max(largest_arrived, decision_id);
+}
+
+/*
+ * Before a transaction commits: move the sequence of decision identifiers past
+ * those that have arrived.
+ *
+ * A sequence is not replicated logically, so it would give out identifiers that
+ * are taken.  It must never be moved back, hence the lock; it is held for this
+ * moment only.  It is an advisory lock of a class that SQL cannot reach.
+ */
+void
+log_skip_arrived_ids(void)
+{
 	LOCKTAG		tag;
 
-	if (last_decision_id() >= largest)
+	if (largest_arrived == 0 || largest_arrived <= last_decision_id())
 		return;
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, tables()->decision_id_seq, 3);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-	if (last_decision_id() < largest)
+	if (largest_arrived > last_decision_id())
 	{
 		Oid			user;
 		int			context;
@@ -405,8 +393,17 @@ log_skip_used_ids(void)
 							   context | SECURITY_LOCAL_USERID_CHANGE);
 		DirectFunctionCall2(setval_oid,
 							ObjectIdGetDatum(tables()->decision_id_seq),
-							Int64GetDatum(largest));
+							Int64GetDatum(largest_arrived));
 		SetUserIdAndSecContext(user, context);
 	}
 	(void) LockRelease(&tag, ExclusiveLock, false);
+}
+
+/*
+ * At the end of a transaction.
+ */
+void
+log_forget_arrivals(void)
+{
+	largest_arrived = 0;
 }

@@ -11,10 +11,14 @@
 
 /* Writing */
 extern int64 log_next_decision_id(void);
-extern void log_skip_used_ids(void);
 extern void log_append_decision(const Decision *decision);
 extern bool log_append_settlement(const Settlement *settlement);
 extern uint64 log_current_xact(void);
+
+/* Identifiers that come from elsewhere */
+extern void log_note_arrival(int64 decision_id);
+extern void log_skip_arrived_ids(void);
+extern void log_forget_arrivals(void);
 
 /* Reading */
 typedef enum LogTable

@@ -321,11 +321,24 @@ take_transition_tables(const TriggerData *trigdata, const FeedbackColumns *colum
 	ExecDropSingleTupleTableSlot(new);
 }
 
+/*
+ * Name the trigger in the context of errors that feedback raises.
+ */
+static void
+trigger_error_context(void *arg)
+{
+	const TriggerData *trigdata = arg;
+
+	errcontext("trigger \"%s\" on table \"%s\"", trigdata->tg_trigger->tgname,
+			   RelationGetRelationName(trigdata->tg_relation));
+}
+
 Datum
 bandit_feedback_trigger(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 	FeedbackColumns columns;
+	ErrorContextCallback context;
 
 	check_called_as_trigger(fcinfo, "bandit_feedback_trigger");
 	if (!TRIGGER_FIRED_AFTER(trigdata->tg_event))
@@ -335,10 +348,16 @@ bandit_feedback_trigger(PG_FUNCTION_ARGS)
 		protocol_violated(trigdata, "by INSERT or UPDATE");
 
 	read_trigger_arguments(trigdata, &columns);
+
+	context.callback = trigger_error_context;
+	context.arg = trigdata;
+	context.previous = error_context_stack;
+	error_context_stack = &context;
 	if (TRIGGER_FIRED_FOR_ROW(trigdata->tg_event))
 		take_tuple(trigdata, &columns);
 	else
 		take_transition_tables(trigdata, &columns);
+	error_context_stack = context.previous;
 	return PointerGetDatum(NULL);
 }
 
@@ -380,6 +399,10 @@ bandit_log_arrival(PG_FUNCTION_ARGS)
 		protocol_violated(trigdata, "on dexp3.decision or dexp3.feedback");
 
 	tupdesc = RelationGetDescr(trigdata->tg_relation);
+	if (relid == tables()->decision)
+		log_note_arrival(DatumGetInt64(heap_getattr(trigdata->tg_trigtuple,
+													Anum_decision_decision_id,
+													tupdesc, &isnull)));
 	current_rows_arrive(DatumGetInt32(heap_getattr(trigdata->tg_trigtuple,
 												   bandit_attno, tupdesc, &isnull)));
 	xact = FullTransactionIdGetDatum(FullTransactionIdFromU64(log_current_xact()));

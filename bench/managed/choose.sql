@@ -1,0 +1,1 @@
+SELECT * FROM bandit_choose(:bandit);
