@@ -215,9 +215,14 @@ read_delays(ArrayType *array, Environment *environment)
 static void
 reserve_open_words(Learner *learner, int64 *capacity)
 {
-	int64		nwords = learner_open_words_in_draw(learner);
 	OpenRounds *open = &learner->open;
+	int64		nwords;
 
+	/* mostly it is plain to see */
+	if (!learner->params.skipping ||
+		open_rounds_words_with(open, learner->round + 1) <= *capacity)
+		return;
+	nwords = learner_open_words_in_draw(learner);
 	if (nwords <= *capacity)
 		return;
 	*capacity = Max(2 * nwords, 16);
