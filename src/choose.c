@@ -36,26 +36,16 @@ PG_FUNCTION_INFO_V1(bandit_choose_each);
  * Draw an arm.
  */
 static void
-draw(const Bandit *bandit, Fold *fold, int64 delay, Decision *decision)
+draw(const Bandit *bandit, const Fold *fold, int64 delay, Decision *decision)
 {
-	const Learner *learner = &fold->learner;
-	Ticket	   *ticket = &decision->ticket;
-	double		step_size = learner_step_size(learner, delay);
-	double		total = learner_weights(learner, step_size, fold->weights);
-	bool		deda = learner->params.algorithm == DEDA;
+	double		step_size;
 
-	ticket->arm = learner_sample(fold->weights, learner->params.arms, total,
-								 session_random());
-	ticket->round = learner->round + 1;
-	ticket->probability = fold->weights[ticket->arm] / total;
-	ticket->gamma = learner->params.algorithm == DADA ? 0 : step_size;
-	ticket->z = deda ? learner->z[ticket->arm] : 0;
-	ticket->m = deda ? learner->m[ticket->arm] : 0;
-
+	learner_pick(&fold->learner, delay, session_random(), fold->weights,
+				 &decision->ticket, &step_size);
 	decision->decision_id = log_next_decision_id();
 	decision->bandit_id = bandit->bandit_id;
 	decision->epoch = bandit->epoch;
-	decision->outstanding = learner->outstanding;
+	decision->outstanding = fold->learner.outstanding;
 	decision->delay = delay;
 	decision->decided_at = GetCurrentStatementStartTimestamp();
 }

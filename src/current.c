@@ -197,68 +197,9 @@ remember(const Bandit *bandit)
 }
 
 /* ----------
- * Catching up
+ * Own rows, and taking them back
  * ----------
  */
-
-typedef struct CatchUp
-{
-	Current    *current;
-	uint64		mine;			/* our transaction, 0 if it has no identifier */
-} CatchUp;
-
-/*
- * Is a row of this transaction new to the state?
- */
-static bool
-is_new(const void *context, uint64 xact)
-{
-	const CatchUp *catch_up = context;
-	const Current *current = catch_up->current;
-
-	if (xact == current->own_xact)
-		return false;
-	if (xact == catch_up->mine)
-		return true;
-	return seen_includes(&current->next_seen, xact) &&
-		!seen_includes(&current->seen, xact);
-}
-
-static void
-visit_decision(void *context, const void *row)
-{
-	fold_decision(&((CatchUp *) context)->current->fold, row);
-}
-
-static void
-visit_settlement(void *context, const void *row)
-{
-	fold_settlement(&((CatchUp *) context)->current->fold, row);
-}
-
-/*
- * Fold a table's rows that are new.  The ranges overlap with nothing: older
- * stragglers are all before `from`.
- */
-static void
-fold_new_rows(CatchUp *catch_up, LogTable table, LogVisitor visit,
-			  uint64 from, uint64 before)
-{
-	Current    *current = catch_up->current;
-	const Seen *seen = &current->seen;
-
-	for (int i = 0; i < seen->nrunning && seen->running[i] < from; i++)
-	{
-		uint64		xact = seen->running[i];
-
-		if (!seen_is_running(&current->next_seen, xact))
-			log_scan(table, current->bandit_id, current->epoch, xact, xact + 1,
-					 is_new, visit, catch_up);
-	}
-	if (from < before)
-		log_scan(table, current->bandit_id, current->epoch, from, before,
-				 is_new, visit, catch_up);
-}
 
 /*
  * Save a state before the current subtransaction writes to it for the first
@@ -331,6 +272,138 @@ begin_write(Current *current)
 	mark_written(current);
 	wrote_log = true;
 	current->valid = false;
+}
+
+/*
+ * Take back what a subtransaction and its children, which have higher numbers,
+ * have written to a state.  Nothing here may fail.
+ */
+static void
+take_back(Current *current, SubTransactionId subid)
+{
+	SavedState *saved;
+
+	while ((saved = innermost_saved(current)) != NULL && saved->subid >= subid)
+	{
+		Seen		swap = current->seen;
+
+		(void) pop_saved(current);
+		fold_restore(&current->fold, saved->fold);
+		current->seen = saved->seen;
+		saved->seen = swap;
+		current->own_xact = saved->own_xact;
+		current->written_in = saved->written_in;
+		current->valid = true;
+		if (current->written_in == InvalidSubTransactionId)
+		{
+			dlist_delete(&current->written);
+			current->checkpoint_events = current->committed_checkpoint_events;
+		}
+		free_saved(saved);
+	}
+
+	/* what was not saved is lost */
+	if (current->written_in >= subid)
+		forget(current);
+}
+
+static void
+take_back_all(SubTransactionId subid)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &written_states)
+		take_back(dlist_container(Current, written, iter.cur), subid);
+}
+
+/*
+ * A subtransaction has become part of its parent: if the parent had not written
+ * to a state before, what was saved for the child now serves the parent.
+ */
+static void
+pass_to_parent(SubTransactionId subid, SubTransactionId parent)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &written_states)
+	{
+		Current    *current = dlist_container(Current, written, iter.cur);
+		SavedState *saved = innermost_saved(current);
+		slist_node *next;
+
+		if (saved == NULL || saved->subid != subid)
+			continue;
+		next = saved->node.next;
+		if (next != NULL &&
+			slist_container(SavedState, node, next)->subid == parent)
+			free_saved(pop_saved(current));
+		else
+			saved->subid = parent;
+	}
+}
+
+/* ----------
+ * Catching up
+ * ----------
+ */
+
+typedef struct CatchUp
+{
+	Current    *current;
+	uint64		mine;			/* our transaction, 0 if it has no identifier */
+} CatchUp;
+
+/*
+ * Is a row of this transaction new to the state?
+ */
+static bool
+is_new(const void *context, uint64 xact)
+{
+	const CatchUp *catch_up = context;
+	const Current *current = catch_up->current;
+
+	if (xact == current->own_xact)
+		return false;
+	if (xact == catch_up->mine)
+		return true;
+	return seen_includes(&current->next_seen, xact) &&
+		!seen_includes(&current->seen, xact);
+}
+
+static void
+visit_decision(void *context, const void *row)
+{
+	fold_decision(&((CatchUp *) context)->current->fold, row);
+}
+
+static void
+visit_settlement(void *context, const void *row)
+{
+	fold_settlement(&((CatchUp *) context)->current->fold, row);
+}
+
+/*
+ * Fold a table's rows that are new.  The ranges overlap with nothing: older
+ * stragglers are all before `from`.
+ */
+static void
+fold_new_rows(CatchUp *catch_up, LogTable table, LogVisitor visit,
+			  uint64 from, uint64 before)
+{
+	Current    *current = catch_up->current;
+	const Seen *seen = &current->seen;
+
+	for (int i = 0; i < seen->nrunning && seen->running[i] < from; i++)
+	{
+		uint64		xact = seen->running[i];
+
+		if (!seen_is_running(&current->next_seen, xact))
+			log_scan(table, current->bandit_id, current->epoch, xact, xact + 1,
+					 is_new, visit, catch_up);
+	}
+	if (from < before)
+		log_scan(table, current->bandit_id, current->epoch, from, before,
+				 is_new, visit, catch_up);
 }
 
 /*
@@ -486,74 +559,6 @@ current_add_settlement(Current *current, const Settlement *settlement)
  * The end of transactions and savepoints
  * ----------
  */
-
-/*
- * Take back what a subtransaction and its children, which have higher numbers,
- * have written to a state.  Nothing here may fail.
- */
-static void
-take_back(Current *current, SubTransactionId subid)
-{
-	SavedState *saved;
-
-	while ((saved = innermost_saved(current)) != NULL && saved->subid >= subid)
-	{
-		Seen		swap = current->seen;
-
-		(void) pop_saved(current);
-		fold_restore(&current->fold, saved->fold);
-		current->seen = saved->seen;
-		saved->seen = swap;
-		current->own_xact = saved->own_xact;
-		current->written_in = saved->written_in;
-		current->valid = true;
-		if (current->written_in == InvalidSubTransactionId)
-		{
-			dlist_delete(&current->written);
-			current->checkpoint_events = current->committed_checkpoint_events;
-		}
-		free_saved(saved);
-	}
-
-	/* what was not saved is lost */
-	if (current->written_in >= subid)
-		forget(current);
-}
-
-static void
-take_back_all(SubTransactionId subid)
-{
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &written_states)
-		take_back(dlist_container(Current, written, iter.cur), subid);
-}
-
-/*
- * A subtransaction has become part of its parent: if the parent had not written
- * to a state before, what was saved for the child now serves the parent.
- */
-static void
-pass_to_parent(SubTransactionId subid, SubTransactionId parent)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &written_states)
-	{
-		Current    *current = dlist_container(Current, written, iter.cur);
-		SavedState *saved = innermost_saved(current);
-		slist_node *next;
-
-		if (saved == NULL || saved->subid != subid)
-			continue;
-		next = saved->node.next;
-		if (next != NULL &&
-			slist_container(SavedState, node, next)->subid == parent)
-			free_saved(pop_saved(current));
-		else
-			saved->subid = parent;
-	}
-}
 
 static void
 transaction_event(XactEvent event, void *arg pg_attribute_unused())

@@ -237,52 +237,60 @@ learner_open_words_in_draw(const Learner *learner)
 }
 
 /*
- * Play one round: draw an arm, issue its ticket and, with skipping, give up on
- * rounds that have been open for too long.
+ * Pick the arm of the next round, and make out its ticket.
  *
- * weights is room for K numbers and holds the weights afterwards.  With
- * skipping, there must be room for learner_open_words_in_draw() words of open
- * rounds.
+ * weights is room for K numbers and holds the weights afterwards.
+ */
+void
+learner_pick(const Learner *learner, int64_t delay, double uniform,
+			 double *weights, Ticket *ticket, double *step_size)
+{
+	Algorithm	algorithm = learner->params.algorithm;
+	double		eta = learner_step_size(learner, delay);
+	double		total = learner_weights(learner, eta, weights);
+	int32_t		arm = learner_sample(weights, learner->params.arms, total, uniform);
+
+	ticket->round = learner->round + 1;
+	ticket->arm = arm;
+	ticket->probability = weights[arm] / total;
+	ticket->gamma = algorithm == DADA ? 0 : eta;
+	ticket->z = algorithm == DEDA ? learner->z[arm] : 0;
+	ticket->m = algorithm == DEDA ? learner->m[arm] : 0;
+	*step_size = eta;
+}
+
+/*
+ * Play one round: pick an arm and, with skipping, give up on rounds that have
+ * been open for too long.
+ *
+ * With skipping, there must be room for learner_open_words_in_draw() words of
+ * open rounds.
  */
 void
 learner_draw(Learner *learner, int64_t delay, double uniform,
 			 double *weights, Ticket *ticket, double *step_size)
 {
-	const LearnerParams *params = &learner->params;
-	double		eta = learner_step_size(learner, delay);
-	double		total = learner_weights(learner, eta, weights);
-	int32_t		arm = learner_sample(weights, params->arms, total, uniform);
+	learner_pick(learner, delay, uniform, weights, ticket, step_size);
 
 	learner->cumulative_delay += (double) learner->outstanding;
 	learner->outstanding++;
 	learner->round++;
 
-	ticket->round = learner->round;
-	ticket->arm = arm;
-	ticket->probability = weights[arm] / total;
-	ticket->gamma = params->algorithm == DADA ? 0 : eta;
-	ticket->z = 0;
-	ticket->m = 0;
-
-	if (params->algorithm == DEDA)
+	if (learner->params.algorithm == DEDA)
 	{
-		size_t		size = (size_t) params->arms * sizeof(double);
+		size_t		size = (size_t) learner->params.arms * sizeof(double);
 
-		ticket->z = learner->z[arm];
-		ticket->m = learner->m[arm];
 		learner->longest_delay = fmax(learner->longest_delay, (double) delay);
 		memset(learner->z_tie, 0, size);
 		memset(learner->m_tie, 0, size);
 	}
 
-	if (params->skipping)
+	if (learner->params.skipping)
 	{
 		learner->outstanding -=
 			open_rounds_remove_before(&learner->open, learner_first_in_time(learner));
 		open_rounds_add(&learner->open, learner->round);
 	}
-
-	*step_size = eta;
 }
 
 /*
