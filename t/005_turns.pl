@@ -1,0 +1,220 @@
+# Several sessions that take turns at one bandit, each operation committed before
+# the next begins: every probability is exactly the paper's.
+#
+# The judge is the reference of the regression tests, sql/reference.sql, which
+# knows nothing of the extension.  Between the operations that count, others are
+# rolled back, as a whole or to a savepoint.  Isolation levels are mixed, and
+# feedback comes from the function and from both kinds of triggers.
+
+use strict;
+use warnings;
+
+use File::Basename;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $rounds = 100;
+
+my $node = PostgreSQL::Test::Cluster->new('turns');
+$node->init;
+$node->append_conf('postgresql.conf', "fsync = off\nlog_statement = none\n");
+$node->start;
+$node->command_ok(
+	[
+		'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-f',
+		dirname(dirname(__FILE__)) . '/sql/reference.sql', 'postgres'
+	],
+	'the reference is loaded');
+$node->safe_psql(
+	'postgres', q{
+CREATE EXTENSION dexp3;
+
+CREATE TABLE by_row (decision_id bigint, loss float8);
+CREATE TRIGGER feedback AFTER INSERT OR UPDATE ON by_row
+    FOR EACH ROW EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss');
+CREATE TABLE by_statement (decision_id bigint, reward numeric);
+CREATE TRIGGER feedback AFTER INSERT ON by_statement REFERENCING NEW TABLE AS new
+    FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'reward', 'reward');
+
+-- What really happened, as the reference wants it.  The step size is known
+-- where it is also gamma.
+CREATE FUNCTION history(name text) RETURNS reference.decision[] LANGUAGE sql AS $$
+    SELECT array_agg((d.round, d.arm, d.probability, f.loss,
+                      CASE WHEN f.loss IS NOT NULL THEN f.round - d.round END,
+                      d.delay, nullif(d.gamma, 0))::reference.decision ORDER BY d.round)
+    FROM dexp3.bandit b JOIN dexp3.decision d USING (bandit_id)
+    LEFT JOIN dexp3.feedback f USING (decision_id)
+    WHERE b.name = history.name
+$$;
+
+-- What the reference says about the next round, and how far this session is
+-- from it.
+CREATE TABLE next_round (bandit text, probabilities float8[]);
+CREATE FUNCTION next_difference(bandit text) RETURNS float8 LANGUAGE sql AS $$
+    SELECT max(abs(p.probability - r.probabilities[p.n]))
+    FROM next_round r, bandit_probabilities(r.bandit) WITH ORDINALITY p (arm, probability, n)
+    WHERE r.bandit = next_difference.bandit
+$$;
+});
+
+my @levels = ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE');
+my @sessions;
+foreach my $i (1 .. 5)
+{
+	push @sessions, $node->background_psql('postgres');
+	$sessions[-1]->query_safe("SELECT setseed(0.1 * $i)");
+}
+srand(1);
+
+sub one_of
+{
+	return $_[ int(rand(@_)) ];
+}
+
+# Let some session run statements in a transaction, and return the last line of
+# its output.
+sub turn
+{
+	my ($sql, $end) = @_;
+	my $level = one_of(@levels);
+	my $output = one_of(@sessions)->query_safe("BEGIN ISOLATION LEVEL $level; $sql; $end");
+
+	return (split /\n/, $output)[-1];
+}
+
+# Play a bandit, and compare.
+sub play
+{
+	my ($bandit, $arguments, $announced) = @_;
+	my (@open, %outcomes, $decision);
+	my $decisions = 0;
+	my $rolled_back = 0;
+
+	my $choose = sub {
+		my $delay = $announced ? ', ' . one_of(0 .. 6) : '';
+		return "SELECT decision_id FROM bandit_choose('$bandit'$delay)";
+	};
+	# Take an open decision, so that few are open for long.
+	my $pick = sub {
+		return @open > 6 || (@open && rand() < 0.4)
+		  ? splice(@open, int(rand(@open)), 1)
+		  : undef;
+	};
+
+	$node->safe_psql('postgres', "SELECT bandit_create('$bandit', $arguments)");
+	while ($decisions < $rounds)
+	{
+		# decisions: alone, after one that is rolled back, in a released savepoint
+		my $kind = one_of('plain', 'plain', 'rollback', 'rollback to', 'release');
+		if ($kind eq 'rollback')
+		{
+			turn($choose->() . '; ' . $choose->(), 'ROLLBACK');
+			$rolled_back++;
+		}
+		my $sql = $choose->();
+		if ($kind eq 'rollback to')
+		{
+			$sql = "SAVEPOINT a; $sql; ROLLBACK TO a; $sql";
+			$rolled_back++;
+		}
+		$sql = "SAVEPOINT a; SAVEPOINT b; $sql; RELEASE a" if $kind eq 'release';
+		$decision = turn($sql, 'COMMIT');
+		push @open, $decision if rand() < 0.9;
+		$decisions++;
+
+		# feedback, none or some in this round, mostly from other sessions
+		while (defined($decision = $pick->()))
+		{
+			my $l = sprintf '%.3f', rand();
+			my $give = "SELECT bandit_feedback($decision, $l)";
+
+			if (rand() < 0.2)
+			{
+				turn($give, 'ROLLBACK');
+				$rolled_back++;
+			}
+			if (rand() < 0.2)
+			{
+				$give = "SAVEPOINT a; SELECT bandit_feedback($decision, 1 - $l); ROLLBACK TO a; $give";
+				$rolled_back++;
+			}
+			$kind = one_of('function', 'function', 'row', 'update', 'statement');
+			if ($kind eq 'function')
+			{
+				my $outcome = turn($give, 'COMMIT');
+				my $again = turn("SELECT bandit_feedback($decision, 1)", 'COMMIT');
+
+				$outcomes{"$outcome, then $again"}++;
+				next;
+			}
+			if ($kind eq 'row')
+			{
+				turn("INSERT INTO by_row VALUES ($decision, $l)", 'COMMIT');
+			}
+			elsif ($kind eq 'update')
+			{
+				turn("INSERT INTO by_row VALUES ($decision, NULL)", 'COMMIT');
+				turn("UPDATE by_row SET loss = $l WHERE decision_id = $decision", 'COMMIT');
+			}
+			else
+			{
+				my @more = grep { defined } $pick->(), $pick->();
+				turn("INSERT INTO by_statement VALUES "
+					  . join(', ', map { "($_, 1 - $l)" } $decision, @more), 'COMMIT');
+			}
+			$outcomes{trigger}++;
+		}
+	}
+	note("$bandit: $rolled_back rolled back; "
+		  . join(', ', map { "$outcomes{$_} $_" } sort keys %outcomes));
+
+	my ($compared, $difference, $step_sizes, $step_difference, $skipped, $really_skipped) = split /\|/,
+	  $node->safe_psql(
+		'postgres', qq{
+SELECT c.*, (SELECT count(*) FROM dexp3.feedback f WHERE f.bandit_id = b.bandit_id AND f.loss IS NULL)
+FROM dexp3.bandit b,
+     reference.check(history(b.name), cardinality(b.arms), b.algorithm, b.skipping, b.patience,
+                     b.max_delay, b.step_scale) c
+WHERE b.name = '$bandit'});
+	is($compared, $rounds, "$bandit: every round is compared");
+	cmp_ok($difference, '<', 1e-9, "$bandit: every probability is that of the reference");
+	if ($bandit !~ /^dada\b(?!-)/)
+	{
+		is($step_sizes, $rounds, "$bandit: every step size is compared");
+		cmp_ok($step_difference, '<', 1e-9, "$bandit: every step size is that of the reference");
+	}
+	is($really_skipped, $skipped, "$bandit: as many decisions are skipped");
+	is(join(' ', grep { !/applied, then duplicate|skipped, then skipped|trigger/ } keys %outcomes),
+		'', "$bandit: feedback counts once");
+
+	# The next round, as each of the sessions sees it, and as a new one does.
+	$node->safe_psql(
+		'postgres', qq{
+INSERT INTO next_round
+SELECT b.name, r.probabilities
+FROM dexp3.bandit b,
+     reference.rounds(history(b.name), cardinality(b.arms), b.algorithm, b.skipping, b.patience,
+                      b.max_delay, b.step_scale) r
+WHERE b.name = '$bandit' AND r.round = $rounds + 1});
+	cmp_ok($_, '<', 1e-9, "$bandit: a session knows the probabilities of the next round")
+	  foreach (
+		(map { $_->query_safe("SELECT next_difference('$bandit')") } @sessions),
+		$node->safe_psql('postgres', "SELECT next_difference('$bandit')"));
+	return ($skipped, \%outcomes);
+}
+
+my ($skipped, $outcomes);
+play('dada', "ARRAY['a', 'b', 'c'], 'dada', skipping => false");
+($skipped, $outcomes) = play('dada, skipping', "ARRAY['a', 'b', 'c'], 'dada', patience => 4");
+cmp_ok($skipped, '>', 0, 'there were skips');
+cmp_ok($outcomes->{'skipped, then skipped'}, '>', 0, 'and feedback that was too late');
+play('dada-ix', "ARRAY['a', 'b', 'c', 'd'], 'dada-ix', skipping => false, step_scale => 3");
+($skipped, $outcomes) = play('dada-ix, skipping', "ARRAY['a', 'b'], 'dada-ix', patience => 0");
+cmp_ok($skipped, '>', 0, 'there were skips');
+play('deda', "ARRAY['a', 'b', 'c'], 'deda', max_delay => 2");
+play('deda, told the delays', "ARRAY['a', 'b'], 'deda'", 1);
+
+$_->quit foreach @sessions;
+$node->stop;
+done_testing();
