@@ -274,12 +274,16 @@ $session->query_safe(q{
 SELECT bandit_create('long', ARRAY['a', 'b', 'c'], skipping => false);
 SELECT bandit_create('feedback', ARRAY['a', 'b', 'c']);
 SELECT bandit_choose('long') FROM generate_series(1, 100)});
-my $memory = 'SELECT sum(total_bytes) FROM pg_backend_memory_contexts';
+
+# A function, so that it is asked again each time.
+$session->query_safe(q{
+CREATE FUNCTION memory() RETURNS bigint LANGUAGE sql VOLATILE
+    AS 'SELECT sum(used_bytes) FROM pg_backend_memory_contexts'});
 
 # in one statement
-my ($early, $late) = split /\n/, $session->query_safe(qq{
+my ($early, $late) = split /\n/, $session->query_safe(q{
 SELECT memory
-FROM (SELECT CASE WHEN i IN (1000, 100000) THEN ($memory) END AS memory
+FROM (SELECT CASE WHEN i IN (1000, 100000) THEN memory() END AS memory
       FROM generate_series(1, 100000) i, bandit_choose_each('long', i)) m
 WHERE memory IS NOT NULL});
 cmp_ok($late - $early, '<', 100_000, '100,000 choices in one statement: memory is flat');
@@ -310,9 +314,9 @@ $$;
 CALL play(500)});
 my $state_contexts = q{SELECT count(*) FROM pg_backend_memory_contexts WHERE name LIKE 'dexp3%'};
 my $contexts = $session->query_safe($state_contexts);
-$early = $session->query_safe($memory);
+$early = $session->query_safe('SELECT memory()');
 $session->query_safe('CALL play(5000)');
-$late = $session->query_safe($memory);
+$late = $session->query_safe('SELECT memory()');
 cmp_ok($late - $early, '<', 100_000, '5,000 rounds with savepoints rolled back: memory is flat');
 is($session->query_safe($state_contexts), $contexts, 'and no state is left over');
 
