@@ -306,3 +306,12 @@ SELECT min(decision_id) - 1, :failback_id, 1, 1, 0, 0.5, 0, now(), '1', 1 FROM d
 SELECT decision_id = (SELECT max(decision_id) FROM dexp3.decision WHERE bandit_id = :failback_id) + 1 AS next
 FROM bandit_choose('failback');
 SELECT bandit_drop('failback');
+
+-- Rows of the log that were deleted by hand: an error, nothing worse
+SELECT bandit_create('holes', '{x,y}') AS holes_id \gset
+SELECT count(bandit_choose('holes')) FROM generate_series(1, 1000);
+DELETE FROM dexp3.feedback WHERE bandit_id = :holes_id;
+DELETE FROM dexp3.decision WHERE bandit_id = :holes_id AND round < 995;
+\c -
+SELECT bandit_current_state('holes');
+SELECT bandit_drop('holes');

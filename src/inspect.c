@@ -50,23 +50,28 @@ bandit_probabilities(PG_FUNCTION_ARGS)
 }
 
 /*
- * Return the numbers of the open rounds, each one once.
+ * List the open rounds in ascending order, each one once; returns how many
+ * there are.
  *
  * Decisions that were made at the same time by several sessions have the same
  * round; they are numbered on, as if they had been made one after the other.
  */
-static void
-copy_open_rounds(const Fold *fold, OpenRounds *open)
+static int64
+list_open_rounds(const Fold *fold, int64 **rounds)
 {
 	int64		previous = 0;
+	int64		n = 0;
 
+	*rounds = palloc_extended(sizeof(int64) * Max(fold->open_end - fold->open_first, 1),
+							  MCXT_ALLOC_HUGE);
 	for (int64 i = fold->open_first; i < fold->open_end; i++)
 	{
 		if (fold->open[i].closed)
 			continue;
 		previous = Max(fold->open[i].round, previous + 1);
-		open_rounds_add(open, previous);
+		(*rounds)[n++] = previous;
 	}
+	return n;
 }
 
 /*
@@ -80,7 +85,8 @@ bandit_current_state(PG_FUNCTION_ARGS)
 	const Learner *learner;
 	BanditState *state;
 	Learner		copy;
-	int64		nwords = 0;
+	int64	   *open;
+	int64		nopen;
 
 	if (PG_ARGISNULL(0))
 		null_argument("bandit");
@@ -88,11 +94,9 @@ bandit_current_state(PG_FUNCTION_ARGS)
 	fold = current_fold(current_state(bandit));
 	learner = &fold->learner;
 
-	/* from the oldest open round to the newest round of all */
-	if (fold->open_first < fold->open_end)
-		nwords = (learner->round - fold->open[fold->open_first].round) /
-			ROUNDS_PER_WORD + 2;
-	state = state_make(&learner->params, nwords);
+	nopen = list_open_rounds(fold, &open);
+	state = state_make(&learner->params,
+					   nopen > 0 ? open_rounds_span(open[0], open[nopen - 1]) : 0);
 	state_view(state, &copy);
 
 	copy.round = learner->round;
@@ -111,7 +115,15 @@ bandit_current_state(PG_FUNCTION_ARGS)
 		}
 	}
 	copy.open.nwords = 0;
-	copy_open_rounds(fold, &copy.open);
+	for (int64 i = 0; i < nopen; i++)
+		open_rounds_add(&copy.open, open[i]);
 	state_store(state, &copy);
+
+	/* somebody may have deleted rows of the log */
+	if (state_problem(state) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("log of bandit \"%s\" is not complete: %s",
+						text_to_cstring(bandit->name), state_problem(state))));
 	PG_RETURN_BANDIT_STATE(state);
 }

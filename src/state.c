@@ -128,7 +128,6 @@ state_store(BanditState *state, const Learner *learner)
 	SET_VARSIZE(state, state_size(learner->params.algorithm,
 								  learner->params.arms,
 								  learner->open.nwords));
-	Assert(state_problem(state) == NULL);
 }
 
 static bool

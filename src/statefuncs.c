@@ -162,6 +162,7 @@ bandit_draw(PG_FUNCTION_ARGS)
 	weights = palloc(sizeof(double) * learner.params.arms);
 	learner_draw(&learner, delay, session_random(), weights, &ticket, &step_size);
 	state_store(state, &learner);
+	Assert(state_problem(state) == NULL);
 
 	values[0] = PointerGetDatum(state);
 	values[1] = ticket_to_datum(&ticket, TupleDescAttr(tupdesc, 1)->atttypid);
@@ -195,6 +196,7 @@ bandit_learn(PG_FUNCTION_ARGS)
 		invalid_ticket(problem);
 	if (learner_learn(&learner, &ticket, loss))
 		state_store(state, &learner);
+	Assert(state_problem(state) == NULL);
 	PG_RETURN_BANDIT_STATE(state);
 }
 
