@@ -12,7 +12,7 @@
 
 /*
  * Add two numbers that are not negative, stopping at the largest double.  No
- * draw of ours comes near it: see learner_sample().  A ticket written by hand
+ * draw of ours comes near it: see sample().  A ticket written by hand
  * may, and must not turn a sum into infinity.
  */
 static double
@@ -173,8 +173,8 @@ learner_weights(const Learner *learner, double step_size, double *weights)
  * probability is then not below 2^-108, and no loss estimate can exceed 2^108.  In
  * particular an arm whose probability rounds to zero is never drawn.
  */
-int32_t
-learner_sample(const double *weights, int32_t arms, double total, double uniform)
+static int32_t
+sample(const double *weights, int32_t arms, double total, double uniform)
 {
 	double		target = (uniform + DBL_EPSILON / 2) * total;
 	double		sum = 0;
@@ -248,7 +248,7 @@ learner_pick(const Learner *learner, int64_t delay, double uniform,
 	Algorithm	algorithm = learner->params.algorithm;
 	double		eta = learner_step_size(learner, delay);
 	double		total = learner_weights(learner, eta, weights);
-	int32_t		arm = learner_sample(weights, learner->params.arms, total, uniform);
+	int32_t		arm = sample(weights, learner->params.arms, total, uniform);
 
 	ticket->round = learner->round + 1;
 	ticket->arm = arm;

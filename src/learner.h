@@ -117,8 +117,6 @@ extern const char *learner_ticket_problem(const Learner *learner,
 extern double learner_step_size(const Learner *learner, int64_t delay);
 extern double learner_weights(const Learner *learner, double step_size,
 							  double *weights);
-extern int32_t learner_sample(const double *weights, int32_t arms,
-							  double total, double uniform);
 extern void learner_pick(const Learner *learner, int64_t delay, double uniform,
 						 double *weights, Ticket *ticket, double *step_size);
 extern int64_t learner_first_in_time(const Learner *learner);

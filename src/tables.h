@@ -95,7 +95,6 @@ typedef struct Tables
 	Oid			checkpoint_idx;
 } Tables;
 
-
 extern const Tables *tables(void);
 extern uint64 tables_generation(void);
 extern uint64 tables_log_identity(void);
