@@ -16,6 +16,7 @@
 
 versions='18 17 16 15'
 with_tap=no		# will the TAP tests be run?
+needs=()		# what else the script needs, as program=package
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 die()
@@ -90,12 +91,21 @@ in_apt()
 # Print the packages other than PostgreSQL that are missing.
 tool_packages()
 {
+	local need
+
 	gcc -E -x c -include stdio.h /dev/null >/dev/null 2>&1 || echo gcc libc6-dev
 	command -v make >/dev/null || echo make
 	if [ "$with_tap" = yes ]; then
 		command -v prove >/dev/null || echo perl
 		perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
+		# Its test skips itself without it: no reason to give up.
+		if command -v apt-get >/dev/null; then
+			PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null || echo pgbouncer
+		fi
 	fi
+	for need in "${needs[@]}"; do
+		command -v "${need%%=*}" >/dev/null || echo "${need#*=}"
+	done
 }
 
 # Make sure that all is there: set pg_config, installing whatever is missing.
