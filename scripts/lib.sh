@@ -38,18 +38,26 @@ is_complete()
 		[ -f "$("$1" --pgxs)" ]
 }
 
+# named_postgres VARIABLE: set pg_config to what an environment variable names.
+named_postgres()
+{
+	local n
+
+	pg_config=$(command -v "${!1}") ||
+		die "$1 is '${!1}', and there is no such program"
+	is_complete "$pg_config" ||
+		die "the PostgreSQL of $pg_config lacks the server or its header files"
+	n=$("$pg_config" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+	[ "$n" -ge 15 ] || die "$pg_config is of PostgreSQL $n; 15 or newer is needed"
+}
+
 # Set pg_config, or fail if no suitable PostgreSQL is installed.
 find_postgres()
 {
 	local n
 
 	if [ -n "${PG_CONFIG:-}" ]; then
-		pg_config=$(command -v "$PG_CONFIG") ||
-			die "PG_CONFIG is '$PG_CONFIG', and there is no such program"
-		is_complete "$pg_config" ||
-			die "the PostgreSQL of $pg_config lacks the server or its header files"
-		n=$("$pg_config" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
-		[ "$n" -ge 15 ] || die "$pg_config is of PostgreSQL $n; 15 or newer is needed"
+		named_postgres PG_CONFIG
 		return
 	fi
 	for n in $versions; do
@@ -253,7 +261,7 @@ make_tmp()
 	fi
 }
 
-# Make the private installation of PostgreSQL, and let pg_config be its own.
+# Make the private installation of PostgreSQL, and let pg_config and make be for it.
 copy_postgres()
 {
 	local dir pkglibdir sharedir includedir
@@ -271,7 +279,8 @@ copy_postgres()
 	for dir in "$pkglibdir" "$sharedir"; do
 		as_user cp -RLs "$dir/." "$tmp$dir" 2>/dev/null || true
 	done
-	as_user ln -s "$includedir" "$tmp$includedir"
+	# Debian's versions share this one.
+	as_user ln -sfn "$includedir" "$tmp$includedir"
 	as_user rm -f "$tmp$pkglibdir"/dexp3.* "$tmp$sharedir"/extension/dexp3[.-]*
 
 	bindir=$tmp$bindir
@@ -280,6 +289,9 @@ copy_postgres()
 		[ "$(as_user "$pg_config" --sharedir)" != "$tmp$sharedir" ]; then
 		die "this PostgreSQL cannot be moved, so that it cannot be used for a trial"
 	fi
+	# No bitcode: it needs the right clang, and only serves to inline functions.
+	make=(make PG_CONFIG="$pg_config" with_llvm=no)
+	"$pg_config" --version
 }
 
 # Copy the sources of the working tree: all but what .gitignore names, which tar
@@ -302,9 +314,6 @@ prepare()
 	make_tmp
 	copy_postgres
 	copy_sources
-	# No bitcode: it needs the right clang, and only serves to inline functions.
-	make=(make PG_CONFIG="$pg_config" with_llvm=no)
-	"$pg_config" --version
 }
 
 # build FLAGS: compile, with these flags for the compiler as well, and install.
@@ -312,6 +321,22 @@ build()
 {
 	quietly "${make[@]}" -j "$(nproc)" COPT="$1" &&
 		quietly "${make[@]}" COPT="$1" install
+}
+
+# install_old FLAGS: if OLD_PG_CONFIG names an older PostgreSQL, to upgrade from,
+# build and install for a copy of that, too, and set old_pg_config.
+install_old()
+{
+	local pg_config bindir make
+
+	old_pg_config=
+	if [ -n "${OLD_PG_CONFIG:-}" ]; then
+		named_postgres OLD_PG_CONFIG
+		copy_postgres
+		build "$1" && quietly "${make[@]}" clean || return
+		# shellcheck disable=SC2034 # for scripts/test
+		old_pg_config=$pg_config
+	fi
 }
 
 # Start a server that only its own user can reach.  It need not survive a crash

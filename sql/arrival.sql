@@ -199,7 +199,7 @@ INSERT INTO dexp3.feedback (decision_id, bandit_id, epoch, round, delay, receive
 VALUES (970000001, 900001, 3, 6, 1, now(), '1', 1, 2, 2);
 SELECT arrival.summary('restored');
 INSERT INTO dexp3.bandit (bandit_id, name, arms, algorithm, skipping, patience, step_scale, owner)
-VALUES (900003, 'replicated', '{a,b}', 'deda', false, 100, 1, 'somebody');
+VALUES (910003, 'replicated', '{a,b}', 'deda', false, 100, 1, 'somebody');
 SELECT bandit_current_state('replicated') = bandit_new(2, 'deda') AS is_new;
 -- a reset that is replicated, and a drop
 UPDATE dexp3.bandit SET epoch = 4 WHERE name = 'restored';
@@ -267,6 +267,10 @@ FROM (SELECT format('INSERT INTO dexp3.feedback (decision_id, bandit_id, epoch, 
       FROM dexp3.decision, unnest(ARRAY['0', '-1', '3', '65536', '2147483647', '-2147483648', 'NULL']) w (wrong_arm)
       WHERE bandit_id = :strict_id GROUP BY wrong_arm) s;
 SELECT arrival.summary('strict');
+
+-- A row of nulls: the trigger sees it before the constraints do.
+SELECT arrival.refused('strict', 'INSERT INTO dexp3.decision DEFAULT VALUES') AS decision,
+       arrival.refused('strict', 'INSERT INTO dexp3.feedback DEFAULT VALUES') AS feedback;
 
 -- The triggers are for the extension's own tables.
 CREATE TABLE arrival.narrow (a integer);

@@ -15,7 +15,6 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
@@ -86,6 +85,8 @@ refresh_cache(void)
 {
 	HASHCTL		ctl = {0};
 
+	tables_refuse_while_inserting();
+
 	/* in a long transaction nothing else may have asked for news */
 	AcceptInvalidationMessages();
 	if (cache_context != NULL &&
@@ -111,6 +112,17 @@ refresh_cache(void)
 	cache_generation = tables_generation();
 }
 
+/*
+ * Complain about a row that nobody but the tables' owner can have written.
+ */
+static void
+wrong_row(const char *problem)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("wrong row in dexp3.bandit: %s", problem)));
+}
+
 static Bandit *
 read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 {
@@ -119,11 +131,11 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	Datum		values[Natts_bandit];
 	bool		nulls[Natts_bandit];
 
-	heap_deform_tuple(tuple, tupdesc, values, nulls);
 	for (int i = 0; i < Natts_bandit; i++)
 	{
+		values[i] = heap_getattr(tuple, i + 1, tupdesc, &nulls[i]);
 		if (nulls[i] && i != Anum_bandit_max_delay - 1)
-			elog(ERROR, "unexpected null in dexp3.bandit");
+			wrong_row("a column is null");
 	}
 	bandit->bandit_id = DatumGetInt32(values[Anum_bandit_bandit_id - 1]);
 	bandit->epoch = DatumGetInt32(values[Anum_bandit_epoch - 1]);
@@ -139,7 +151,7 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 
 	if (!algorithm_by_name(TextDatumGetCString(values[Anum_bandit_algorithm - 1]),
 						   &params->algorithm))
-		elog(ERROR, "unknown algorithm in dexp3.bandit");
+		wrong_row("its algorithm is unknown");
 	params->skipping = DatumGetBool(values[Anum_bandit_skipping - 1]);
 	params->patience = params->skipping ?
 		DatumGetInt32(values[Anum_bandit_patience - 1]) : 0;
@@ -147,13 +159,14 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 		DatumGetInt32(values[Anum_bandit_max_delay - 1]);
 	params->step_scale = DatumGetFloat8(values[Anum_bandit_step_scale - 1]);
 	if (learner_params_problem(params) != NULL)
-		elog(ERROR, "wrong row in dexp3.bandit: %s", learner_params_problem(params));
+		wrong_row(learner_params_problem(params));
 	return bandit;
 }
 
 /*
  * Read one row of dexp3.bandit, the latest version whatever the isolation
- * level.
+ * level.  A catalog snapshot is always of this moment, and can be taken in
+ * parallel queries, too: what is read goes to the cache, and must not be older.
  */
 static Bandit *
 load_bandit(ScanKey key)
@@ -162,9 +175,7 @@ load_bandit(ScanKey key)
 	Relation	index = index_open(key->sk_attno == Anum_bandit_name ?
 								   tables()->bandit_name_key : tables()->bandit_pkey,
 								   AccessShareLock);
-	Snapshot	snapshot = RegisterSnapshot(IsInParallelMode() ? GetActiveSnapshot() :
-											GetLatestSnapshot());
-	SysScanDesc scan = systable_beginscan_ordered(rel, index, snapshot, 1, key);
+	SysScanDesc scan = systable_beginscan_ordered(rel, index, NULL, 1, key);
 	HeapTuple	tuple = systable_getnext_ordered(scan, ForwardScanDirection);
 	Bandit	   *bandit = NULL;
 
@@ -176,7 +187,6 @@ load_bandit(ScanKey key)
 		MemoryContextSwitchTo(old);
 	}
 	systable_endscan_ordered(scan);
-	UnregisterSnapshot(snapshot);
 	index_close(index, AccessShareLock);
 	table_close(rel, AccessShareLock);
 	return bandit;
@@ -452,6 +462,7 @@ bandit_create(PG_FUNCTION_ARGS)
 	bool		found;
 
 	PreventCommandIfReadOnly("bandit_create()");
+	PreventCommandIfParallelMode("bandit_create()");
 	name = name_argument(fcinfo);
 	if (PG_ARGISNULL(1))
 		null_argument("arms");
@@ -467,9 +478,15 @@ bandit_create(PG_FUNCTION_ARGS)
 	values[6] = PG_GETARG_DATUM(6);
 	values[7] = DirectFunctionCall1(namein,
 									CStringGetDatum(GetUserNameFromId(GetUserId(), false)));
+
+	/*
+	 * The identifier is asked for here, not left to the column's default: who
+	 * could make a function nextval(text) in the extension's schema before the
+	 * extension was, has that one called there.
+	 */
 	bandit_id = run_as_owner("INSERT INTO dexp3.bandit"
-							 " (name, arms, algorithm, skipping, patience, max_delay, step_scale, owner)"
-							 " VALUES ($1, ($2)[:], $3, $4, $5, $6, $7, $8)"
+							 " (bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale, owner)"
+							 " VALUES (nextval('dexp3.bandit_id_seq'), $1, ($2)[:], $3, $4, $5, $6, $7, $8)"
 							 " ON CONFLICT (name) DO NOTHING RETURNING bandit_id",
 							 8, types, values, nulls, &found);
 	if (!found)
@@ -502,6 +519,7 @@ bandit_reset(PG_FUNCTION_ARGS)
 	Datum		bandit_id;
 
 	PreventCommandIfReadOnly("bandit_reset()");
+	PreventCommandIfParallelMode("bandit_reset()");
 	bandit_id = existing_bandit_id(fcinfo, "name");
 	change_bandit("UPDATE dexp3.bandit SET epoch = epoch + 1 WHERE bandit_id = $1",
 				  bandit_id, (Datum) 0);
@@ -520,6 +538,7 @@ bandit_drop(PG_FUNCTION_ARGS)
 	bool		found;
 
 	PreventCommandIfReadOnly("bandit_drop()");
+	PreventCommandIfParallelMode("bandit_drop()");
 	bandit_id = existing_bandit_id(fcinfo, "name");
 	change_bandit("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id,
 				  (Datum) 0);
@@ -552,6 +571,7 @@ Datum
 bandit_grant(PG_FUNCTION_ARGS)
 {
 	PreventCommandIfReadOnly("bandit_grant()");
+	PreventCommandIfParallelMode("bandit_grant()");
 	change_grantees(fcinfo, "UPDATE dexp3.bandit"
 					" SET grantees = array_append(array_remove(grantees, $2), $2)"
 					" WHERE bandit_id = $1");
@@ -565,6 +585,7 @@ Datum
 bandit_revoke(PG_FUNCTION_ARGS)
 {
 	PreventCommandIfReadOnly("bandit_revoke()");
+	PreventCommandIfParallelMode("bandit_revoke()");
 	change_grantees(fcinfo, "UPDATE dexp3.bandit"
 					" SET grantees = array_remove(grantees, $2)"
 					" WHERE bandit_id = $1");

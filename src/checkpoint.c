@@ -198,7 +198,8 @@ checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold, const Seen *see
 	values[Anum_checkpoint_written_at - 1] =
 		TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
 	values[Anum_checkpoint_state - 1] = PointerGetDatum(state.data);
-	(void) table_insert_row(tables()->checkpoint, values, nulls, InvalidOid);
+	(void) table_insert_row(tables()->checkpoint, values, nulls, Natts_checkpoint,
+							InvalidOid);
 	remove_checkpoints(bandit_id, epoch, range);
 
 	pfree(state.data);

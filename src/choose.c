@@ -117,6 +117,7 @@ choose(FunctionCallInfo fcinfo, int delay_arg)
 	if (PG_ARGISNULL(0))
 		null_argument("bandit");
 	PreventCommandIfReadOnly("bandit_choose()");
+	PreventCommandIfParallelMode("bandit_choose()");
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 

@@ -49,17 +49,18 @@ InputFunctionCallSoft(PGFunction func, char *str, Node *escontext, Datum *result
 
 /*
  * Insert the index entries of a new row.  A conflict in one of the unique
- * indexes listed is reported, at once and without an error.
+ * indexes listed is reported, at once and without an error.  Returns the indexes
+ * whose constraint must be checked later.
  */
-static inline void
+static inline List *
 InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
 				  List *if_new_in, bool *conflict)
 {
 #if PG_VERSION_NUM >= 160000
-	(void) ExecInsertIndexTuples(relinfo, slot, estate, false, if_new_in != NIL,
+	return ExecInsertIndexTuples(relinfo, slot, estate, false, if_new_in != NIL,
 								 conflict, if_new_in, false);
 #else
-	(void) ExecInsertIndexTuples(relinfo, slot, estate, false, if_new_in != NIL,
+	return ExecInsertIndexTuples(relinfo, slot, estate, false, if_new_in != NIL,
 								 conflict, if_new_in);
 #endif
 }

@@ -137,15 +137,24 @@ current_rows_arrive(int32 bandit_id)
 }
 
 /*
+ * Take note of the memory that a state takes.
+ */
+static void
+account_for(Current *current)
+{
+	Size		size = sizeof(Current) + MemoryContextMemAllocated(current->context, false);
+
+	total_size += size - current->size;
+	current->size = size;
+}
+
+/*
  * Keep the memory of all states within bounds; the given one stays.
  */
 static void
 limit_memory(Current *current)
 {
-	Size		size = sizeof(Current) + fold_size(&current->fold);
-
-	total_size += size - current->size;
-	current->size = size;
+	account_for(current);
 	while (total_size > (Size) cache_memory * 1024)
 	{
 		Current    *oldest = dlist_tail_element(Current, lru, &recently_used);
@@ -413,7 +422,7 @@ fold_new_rows(CatchUp *catch_up, LogTable table, LogVisitor visit,
 static void
 catch_up(Current *current)
 {
-	CatchUp		catch_up = {
+	CatchUp		context = {
 		.current = current,
 		.mine = U64FromFullTransactionId(GetTopFullTransactionIdIfAny())
 	};
@@ -443,14 +452,14 @@ catch_up(Current *current)
 		if (!seen_is_running(&current->next_seen, seen->running[i]))
 			from = seen->running[i];
 	}
-	before = Max(current->next_seen.next, catch_up.mine + 1);
+	before = Max(current->next_seen.next, context.mine + 1);
 	if (from == current->own_xact)
 		from++;					/* often this leaves nothing to read */
 
 	/* a decision must be there before its settlement */
 	current->valid = false;
-	fold_new_rows(&catch_up, LOG_DECISIONS, visit_decision, from, before);
-	fold_new_rows(&catch_up, LOG_SETTLEMENTS, visit_settlement, from, before);
+	fold_new_rows(&context, LOG_DECISIONS, visit_decision, from, before);
+	fold_new_rows(&context, LOG_SETTLEMENTS, visit_settlement, from, before);
 	if (made_now && (wrote_log || rows_arrived))
 		mark_written(current);
 
@@ -535,6 +544,7 @@ current_add_decision(Current *current, const Decision *decision)
 	begin_write(current);
 	log_append_decision(decision);
 	fold_decision(&current->fold, decision);
+	account_for(current);
 	current->valid = true;
 }
 
@@ -551,6 +561,7 @@ current_add_settlement(Current *current, const Settlement *settlement)
 	added = log_append_settlement(settlement);
 	if (added)
 		fold_settlement(&current->fold, settlement);
+	account_for(current);
 	current->valid = true;
 	return added;
 }

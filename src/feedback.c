@@ -74,6 +74,7 @@ give_feedback(int64 decision_id, double loss)
 	const Bandit *bandit;
 
 	PreventCommandIfReadOnly("bandit_feedback()");
+	PreventCommandIfParallelMode("bandit_feedback()");
 	bandit = find_decision(decision_id, &decision);
 	if (decision.epoch != bandit->epoch)
 		return FEEDBACK_SKIPPED;	/* the bandit was reset since */

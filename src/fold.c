@@ -249,20 +249,6 @@ fold_settlement(Fold *fold, const Settlement *settlement)
 }
 
 /*
- * Return about how many bytes a fold takes.
- */
-Size
-fold_size(const Fold *fold)
-{
-	Size		arms = fold->learner.params.arms;
-
-	return sizeof(Fold) +
-		arms * sizeof(double) * (NUM_VECTORS(fold->learner.params.algorithm) + 1) +
-		(fold->tie_round != NULL ? arms * sizeof(int64) : 0) +
-		fold->open_capacity * sizeof(OpenDecision);
-}
-
-/*
  * Return how many bytes the vectors, ties and open decisions of a fold take.
  */
 static void
@@ -362,8 +348,10 @@ typedef struct CheckpointHeader
 static void
 append_difference(StringInfo buf, int64 difference)
 {
-	uint64		rest = ((uint64) difference << 1) ^ (uint64) (difference >> 63);
+	uint64		rest = (uint64) difference << 1;
 
+	if (difference < 0)
+		rest = ~rest;
 	while (rest >= 0x80)
 	{
 		appendStringInfoCharMacro(buf, (char) (rest | 0x80));

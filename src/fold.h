@@ -75,7 +75,6 @@ extern void fold_settlement(Fold *fold, const Settlement *settlement);
 extern void fold_check_arm(const Fold *fold, int32 arm);
 extern void fold_clear_old_ties(Fold *fold, int32 arm);
 extern int64 fold_find_round(const Fold *fold, int64 round);
-extern Size fold_size(const Fold *fold);
 extern Fold *fold_save(const Fold *fold, Size max_size);
 extern void fold_restore(Fold *fold, const Fold *saved);
 extern Size fold_checkpoint_size(const Fold *fold);

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "arguments.h"
@@ -30,6 +31,7 @@ bandit_probabilities(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0))
 		null_argument("bandit");
+	PreventCommandIfParallelMode("bandit_probabilities()");
 	InitMaterializedSRF(fcinfo, 0);
 
 	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
@@ -90,6 +92,7 @@ bandit_current_state(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(0))
 		null_argument("bandit");
+	PreventCommandIfParallelMode("bandit_current_state()");
 	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
 	fold = current_fold(current_state(bandit));
 	learner = &fold->learner;
@@ -105,7 +108,8 @@ bandit_current_state(PG_FUNCTION_ARGS)
 	copy.longest_delay = learner->longest_delay;
 	copy.lbck = learner->lbck;
 	memcpy(copy.z, learner->z,
-		   NUM_VECTORS(learner->params.algorithm) * learner->params.arms * sizeof(double));
+		   NUM_VECTORS(learner->params.algorithm) * (Size) learner->params.arms *
+		   sizeof(double));
 	for (int i = 0; fold->tie_round != NULL && i < learner->params.arms; i++)
 	{
 		if (fold->tie_round[i] != learner->round)

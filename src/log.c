@@ -2,7 +2,7 @@
  * log.c
  *	  The append-only log of managed bandits: dexp3.decision and dexp3.feedback.
  *
- * Rows are written directly, with all indexes, not through the executor; the
+ * Rows are written directly, not through the executor, see tables.c; the
  * callers refuse in read-only transactions and check privileges.  Every row
  * carries xact, the full identifier of the top-level transaction that wrote it
  * here.
@@ -83,7 +83,8 @@ log_append_decision(const Decision *decision)
 	values[Anum_decision_m - 1] = Float8GetDatum(ticket->m);
 	nulls[Anum_decision_m - 1] = ticket->m == 0;
 
-	(void) table_insert_row(tables()->decision, values, nulls, InvalidOid);
+	(void) table_insert_row(tables()->decision, values, nulls, Natts_decision,
+							InvalidOid);
 }
 
 /*
@@ -117,7 +118,7 @@ log_append_settlement(const Settlement *settlement)
 	values[Anum_feedback_lbck - 1] = Float8GetDatum(feedback->lbck);
 	nulls[Anum_feedback_lbck - 1] = skipped || feedback->lbck == 0;
 
-	return table_insert_row(tables()->feedback, values, nulls,
+	return table_insert_row(tables()->feedback, values, nulls, Natts_feedback,
 							tables()->feedback_pkey);
 }
 
@@ -336,12 +337,12 @@ log_next_decision_id(void)
 }
 
 /*
- * Return the last identifier that the sequence has given out.
+ * Return the last identifier that a sequence has given out.
  */
 static int64
-last_decision_id(void)
+last_id(Oid sequence_id)
 {
-	Relation	rel = relation_open(tables()->decision_id_seq, AccessShareLock);
+	Relation	rel = relation_open(sequence_id, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotAny, 0, NULL);
 	HeapTuple	tuple = systable_getnext(scan);
 	Form_pg_sequence_data sequence = (Form_pg_sequence_data) GETSTRUCT(tuple);
@@ -353,8 +354,9 @@ last_decision_id(void)
 	return result;
 }
 
-/* The largest decision identifier that this transaction has brought, or 0. */
-static int64 largest_arrived = 0;
+/* The largest identifiers that this transaction has brought, or 0. */
+static int64 largest_decision_id = 0;
+static int32 largest_bandit_id = 0;
 
 /*
  * Take note of a decision that arrives by COPY, a restore or replication.
@@ -362,28 +364,35 @@ static int64 largest_arrived = 0;
 void
 log_note_arrival(int64 decision_id)
 {
-	largest_arrived = Max(largest_arrived, decision_id);
+	largest_decision_id = Max(largest_decision_id, decision_id);
 }
 
 /*
- * Before a transaction commits: move the sequence of decision identifiers past
- * those that have arrived.
- *
- * A sequence is not replicated logically, so it would give out identifiers that
- * are taken.  It must never be moved back, hence the lock; it is held for this
- * moment only.  It is an advisory lock of a class that SQL cannot reach.
+ * Likewise of a bandit, which may also be a new one.
  */
 void
-log_skip_arrived_ids(void)
+log_note_bandit(int32 bandit_id)
+{
+	largest_bandit_id = Max(largest_bandit_id, bandit_id);
+}
+
+/*
+ * Move a sequence of identifiers past the given one.
+ *
+ * It must never be moved back, hence the lock; it is held for this moment only.
+ * It is an advisory lock of a class that SQL cannot reach.
+ */
+static void
+skip_ids(Oid sequence_id, int64 id)
 {
 	LOCKTAG		tag;
 
-	if (largest_arrived == 0 || largest_arrived <= last_decision_id())
+	if (id <= last_id(sequence_id))
 		return;
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, tables()->decision_id_seq, 3);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, sequence_id, 3);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-	if (largest_arrived > last_decision_id())
+	if (id > last_id(sequence_id))
 	{
 		Oid			user;
 		int			context;
@@ -391,12 +400,25 @@ log_skip_arrived_ids(void)
 		GetUserIdAndSecContext(&user, &context);
 		SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID,
 							   context | SECURITY_LOCAL_USERID_CHANGE);
-		DirectFunctionCall2(setval_oid,
-							ObjectIdGetDatum(tables()->decision_id_seq),
-							Int64GetDatum(largest_arrived));
+		DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence_id),
+							Int64GetDatum(id));
 		SetUserIdAndSecContext(user, context);
 	}
 	(void) LockRelease(&tag, ExclusiveLock, false);
+}
+
+/*
+ * Before a transaction commits: move the sequences past the identifiers that
+ * have arrived.  Sequences are not replicated logically, so they would give out
+ * identifiers that are taken.
+ */
+void
+log_skip_arrived_ids(void)
+{
+	if (largest_decision_id > 0)
+		skip_ids(tables()->decision_id_seq, largest_decision_id);
+	if (largest_bandit_id > 0)
+		skip_ids(tables()->bandit_id_seq, largest_bandit_id);
 }
 
 /*
@@ -405,5 +427,6 @@ log_skip_arrived_ids(void)
 void
 log_forget_arrivals(void)
 {
-	largest_arrived = 0;
+	largest_decision_id = 0;
+	largest_bandit_id = 0;
 }

@@ -17,6 +17,7 @@ extern uint64 log_current_xact(void);
 
 /* Identifiers that come from elsewhere */
 extern void log_note_arrival(int64 decision_id);
+extern void log_note_bandit(int32 bandit_id);
 extern void log_skip_arrived_ids(void);
 extern void log_forget_arrivals(void);
 

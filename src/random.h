@@ -16,9 +16,15 @@ static inline double
 session_random(void)
 {
 	LOCAL_FCINFO(fcinfo, 0);
+	Datum		drawn;
+	double		number;
 
 	InitFunctionCallInfoData(*fcinfo, NULL, 0, InvalidOid, NULL, NULL);
-	return DatumGetFloat8(drandom(fcinfo));
+	drawn = drandom(fcinfo);
+	number = DatumGetFloat8(drawn);
+	if (!FLOAT8PASSBYVAL)
+		pfree(DatumGetPointer(drawn));
+	return number;
 }
 
 #endif							/* DEXP3_RANDOM_H */

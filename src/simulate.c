@@ -238,11 +238,12 @@ put_row(ReturnSetInfo *rsinfo, const Ticket *ticket, double step_size, double lo
 	Datum		values[NUM_COLS];
 	bool		nulls[NUM_COLS] = {0};
 
-	values[COL_ROUND] = Int64GetDatum(ticket->round);
+	/* "Fast": nothing is allocated where such numbers are passed by reference */
+	values[COL_ROUND] = Int64GetDatumFast(ticket->round);
 	values[COL_ARM] = Int32GetDatum(ticket->arm + 1);
-	values[COL_PROBABILITY] = Float8GetDatum(ticket->probability);
-	values[COL_STEP_SIZE] = Float8GetDatum(step_size);
-	values[COL_LOSS] = Float8GetDatum(loss);
+	values[COL_PROBABILITY] = Float8GetDatumFast(ticket->probability);
+	values[COL_STEP_SIZE] = Float8GetDatumFast(step_size);
+	values[COL_LOSS] = Float8GetDatumFast(loss);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

@@ -85,11 +85,11 @@ state_make(const LearnerParams *params, int64 open_nwords)
 }
 
 /*
- * Make the learner a view of the state.  The scalars are copied, the vectors
- * and the open rounds are those of the state itself.
+ * Return what the state's learner was made with.  This reads only the fixed
+ * fields, and they need not have been checked.
  */
-void
-state_view(BanditState *state, Learner *learner)
+LearnerParams
+state_params(const BanditState *state)
 {
 	LearnerParams params = {
 		.arms = state->arms,
@@ -99,6 +99,18 @@ state_view(BanditState *state, Learner *learner)
 		.max_delay = state->max_delay,
 		.step_scale = state->step_scale
 	};
+
+	return params;
+}
+
+/*
+ * Make the learner a view of the state.  The scalars are copied, the vectors
+ * and the open rounds are those of the state itself.
+ */
+void
+state_view(BanditState *state, Learner *learner)
+{
+	LearnerParams params = state_params(state);
 
 	learner_init(learner, &params, state->vectors);
 	learner->round = state->round;
@@ -144,6 +156,7 @@ is_count(double x)
 const char *
 state_problem(const BanditState *state)
 {
+	LearnerParams params = state_params(state);
 	Learner		learner;
 	const char *problem;
 	double		rounds;
@@ -156,16 +169,15 @@ state_problem(const BanditState *state)
 	if (state->skipping > 1)
 		return "its skipping flag is not a boolean";
 
-	/* reads nothing beyond the fixed fields yet */
-	state_view(unconstify(BanditState *, state), &learner);
-	problem = learner_params_problem(&learner.params);
+	problem = learner_params_problem(&params);
 	if (problem != NULL)
 		return problem;
 	if (state->open_nwords < 0 || (state->open_nwords > 0 && !state->skipping) ||
 		state->open_nwords > MAX_OPEN_WORDS ||
-		VARSIZE(state) != state_size(learner.params.algorithm, state->arms,
+		VARSIZE(state) != state_size(params.algorithm, params.arms,
 									 state->open_nwords))
 		return "its size is wrong";
+	state_view(unconstify(BanditState *, state), &learner);
 
 	if (state->round < 0 || state->round > LEARNER_MAX_ROUNDS)
 		return "its number of rounds is out of range";

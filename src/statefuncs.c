@@ -50,15 +50,33 @@ invalid_ticket(const char *problem)
 			 errmsg("ticket does not fit the state: %s", problem)));
 }
 
+/*
+ * Look bandit_ticket up, which somebody may have altered.
+ */
+static TupleDesc
+lookup_ticket_tupdesc(Oid type, int32 typmod)
+{
+	TupleDesc	tupdesc = lookup_rowtype_tupdesc(type, typmod);
+	bool		fits = tupdesc->natts == TICKET_NATTS;
+
+	for (int i = 0; fits && i < TICKET_NATTS; i++)
+		fits = TupleDescAttr(tupdesc, i)->atttypid == ticket_types[i];
+	if (!fits)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("type %s does not have the attributes that the library of dexp3 expects",
+						format_type_be(type))));
+	return tupdesc;
+}
+
 static Datum
 ticket_to_datum(const Ticket *ticket, Oid type)
 {
-	TupleDesc	tupdesc = lookup_rowtype_tupdesc(type, -1);
+	TupleDesc	tupdesc = lookup_ticket_tupdesc(type, -1);
 	Datum		values[TICKET_NATTS];
 	bool		nulls[TICKET_NATTS] = {0};
 	Datum		result;
 
-	Assert(tupdesc->natts == TICKET_NATTS);
 	values[TICKET_ROUND] = Int64GetDatum(ticket->round);
 	values[TICKET_ARM] = Int32GetDatum(ticket->arm + 1);
 	values[TICKET_PROBABILITY] = Float8GetDatum(ticket->probability);
@@ -74,20 +92,11 @@ static void
 datum_to_ticket(Datum datum, Ticket *ticket)
 {
 	HeapTupleHeader header = DatumGetHeapTupleHeader(datum);
-	TupleDesc	tupdesc = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header),
-												 HeapTupleHeaderGetTypMod(header));
+	TupleDesc	tupdesc = lookup_ticket_tupdesc(HeapTupleHeaderGetTypeId(header),
+												HeapTupleHeaderGetTypMod(header));
 	HeapTupleData tuple;
 	Datum		values[TICKET_NATTS];
 	bool		nulls[TICKET_NATTS];
-
-	/* somebody may have altered the composite type */
-	if (tupdesc->natts != TICKET_NATTS)
-		elog(ERROR, "unexpected layout of type bandit_ticket");
-	for (int i = 0; i < TICKET_NATTS; i++)
-	{
-		if (TupleDescAttr(tupdesc, i)->atttypid != ticket_types[i])
-			elog(ERROR, "unexpected layout of type bandit_ticket");
-	}
 
 	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
 	tuple.t_data = header;

@@ -14,6 +14,7 @@
 #include "common/shortest_dec.h"
 #include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
@@ -204,9 +205,14 @@ read_field(StateReader *reader, const char *key, enum jbvType wanted,
 	return true;
 }
 
+/*
+ * Write a number.  It may have 131,072 digits, and there may be many of them, so
+ * be ready to be cancelled.
+ */
 static char *
 json_number_text(const JsonbValue *value)
 {
+	CHECK_FOR_INTERRUPTS();
 	return DatumGetCString(DirectFunctionCall1(numeric_out,
 											   NumericGetDatum(value->val.numeric)));
 }
@@ -574,8 +580,7 @@ bandit_state_recv(PG_FUNCTION_ARGS)
 	header.open_nwords = pq_getmsgint64(buf);
 
 	/* nothing is allocated before the counts match the message's length */
-	state_view(&header, &learner);
-	params = learner.params;
+	params = state_params(&header);
 	problem = learner_params_problem(&params);
 	if (problem != NULL)
 		reject_binary(problem);

@@ -8,6 +8,12 @@
  * about bandits expires in all sessions when that change commits: caches compare
  * tables_generation().  tables_log_identity() changes when the log is another
  * one, because the extension was made again or the tables were truncated.
+ *
+ * Rows are inserted without the executor, but with what PostgreSQL promises to
+ * the tables' owner: indexes are maintained, constraints checked, and triggers
+ * AFTER INSERT FOR EACH ROW fired.  Triggers BEFORE INSERT or FOR EACH STATEMENT
+ * and rules are for SQL statements only.  All that may run functions of the
+ * owner's.  They must not use bandits, which are in the middle of something.
  */
 #include "postgres.h"
 
@@ -18,6 +24,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "commands/trigger.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "storage/lmgr.h"
@@ -34,6 +41,8 @@ static bool known_valid = false;
 static uint64 generation = 1;
 static uint64 log_identity = 1;
 static Oid	log_files[2];		/* of decision and feedback */
+
+static bool inserting = false;
 
 static void
 relation_invalidated(Datum arg pg_attribute_unused(), Oid relid)
@@ -119,6 +128,7 @@ tables(void)
 	found.bandit = find("bandit", schema);
 	found.bandit_pkey = find("bandit_pkey", schema);
 	found.bandit_name_key = find("bandit_name_key", schema);
+	found.bandit_id_seq = find("bandit_id_seq", schema);
 	found.decision = find("decision", schema);
 	found.decision_pkey = find("decision_pkey", schema);
 	found.decision_log_idx = find("decision_log_idx", schema);
@@ -160,7 +170,8 @@ static const Oid checkpoint_types[Natts_checkpoint] = {
 
 /*
  * Open one of the tables, which must have the columns that this library knows:
- * their owner might have changed them.
+ * their owner might have changed them.  Behind those there may be others that
+ * were added and dropped again.
  */
 Relation
 table_open_checked(Oid relid, LOCKMODE lockmode)
@@ -181,41 +192,46 @@ table_open_checked(Oid relid, LOCKMODE lockmode)
 	else
 		types = bandit_types, natts = Natts_bandit;
 
-	fits = tupdesc->natts == natts;
-	for (int i = 0; fits && i < natts; i++)
-		fits = TupleDescAttr(tupdesc, i)->atttypid == types[i];
+	fits = tupdesc->natts >= natts;
+	for (int i = 0; fits && i < tupdesc->natts; i++)
+		fits = i < natts ? TupleDescAttr(tupdesc, i)->atttypid == types[i] :
+			TupleDescAttr(tupdesc, i)->attisdropped;
 	if (!fits)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"dexp3.%s\" does not have the columns that the library of dexp3 expects",
 						RelationGetRelationName(rel)),
-				 errhint("Bring the extension up to date with ALTER EXTENSION dexp3 UPDATE.")));
+				 errhint("Drop columns that were added to it, or bring the extension up to date with ALTER EXTENSION dexp3 UPDATE.")));
 	return rel;
 }
 
 /*
- * Insert a row and its index entries, without the executor: privileges and
- * read-only transactions are the caller's business.  If the row conflicts with
- * another one in the unique index if_new_in, be that committed or not, it is not
- * inserted, and false is returned.
+ * Fail if a function is called in the middle of an insertion.
  */
-bool
-table_insert_row(Oid relid, const Datum *values, const bool *nulls, Oid if_new_in)
+void
+tables_refuse_while_inserting(void)
 {
-	Relation	rel = table_open_checked(relid, RowExclusiveLock);
-	int			natts = RelationGetNumberOfAttributes(rel);
+	if (inserting)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot use bandits while a row is inserted in schema \"dexp3\""),
+				 errdetail("A trigger, constraint or index that was added to a table there calls a function that does.")));
+}
+
+static bool
+insert_row(Relation rel, TupleTableSlot *slot, Oid if_new_in)
+{
 	EState	   *estate = CreateExecutorState();
 	ResultRelInfo *relinfo = makeNode(ResultRelInfo);
-	TupleTableSlot *slot;
 	bool		conflict = false;
+	List	   *recheck;
 
-	InitResultRelInfo(relinfo, rel, 1, NULL, 0);
+	/* it is in no range table */
+	InitResultRelInfo(relinfo, rel, 0, NULL, 0);
+	estate->es_opened_result_relations = list_make1(relinfo);
 	ExecOpenIndices(relinfo, false);
-	slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), table_slot_callbacks(rel));
-	memcpy(slot->tts_values, values, sizeof(Datum) * natts);
-	memcpy(slot->tts_isnull, nulls, sizeof(bool) * natts);
-	ExecStoreVirtualTuple(slot);
-	slot->tts_tableOid = relid;
+	if (RelationGetDescr(rel)->constr != NULL)
+		ExecConstraints(relinfo, slot, estate);
 
 	if (OidIsValid(if_new_in))
 	{
@@ -224,19 +240,65 @@ table_insert_row(Oid relid, const Datum *values, const bool *nulls, Oid if_new_i
 
 		table_tuple_insert_speculative(rel, slot, GetCurrentCommandId(true),
 									   0, NULL, token);
-		InsertIndexTuples(relinfo, slot, estate, list_make1_oid(if_new_in), &conflict);
+		recheck = InsertIndexTuples(relinfo, slot, estate,
+									list_make1_oid(if_new_in), &conflict);
 		table_tuple_complete_speculative(rel, slot, token, !conflict);
 		SpeculativeInsertionLockRelease(xid);
 	}
 	else
 	{
 		table_tuple_insert(rel, slot, GetCurrentCommandId(true), 0, NULL);
-		InsertIndexTuples(relinfo, slot, estate, NIL, NULL);
+		recheck = InsertIndexTuples(relinfo, slot, estate, NIL, NULL);
 	}
 
-	ExecDropSingleTupleTableSlot(slot);
-	ExecCloseIndices(relinfo);
+	/* foreign keys and deferrable constraints are triggers, too */
+	if (!conflict && relinfo->ri_TrigDesc != NULL &&
+		relinfo->ri_TrigDesc->trig_insert_after_row)
+	{
+		AfterTriggerBeginQuery();
+		ExecARInsertTriggers(estate, relinfo, slot, recheck, NULL);
+		AfterTriggerEndQuery(estate);
+	}
+
+	ExecResetTupleTable(estate->es_tupleTable, false);
+	ExecCloseResultRelations(estate);
 	FreeExecutorState(estate);
-	table_close(rel, NoLock);
 	return !conflict;
+}
+
+/*
+ * Insert a row; privileges and read-only transactions are the caller's business.
+ * If it conflicts with another one in the unique index if_new_in, be that
+ * committed or not, it is not inserted, and false is returned.
+ */
+bool
+table_insert_row(Oid relid, const Datum *values, const bool *nulls, int natts,
+				 Oid if_new_in)
+{
+	Relation	rel = table_open_checked(relid, RowExclusiveLock);
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(tupdesc, table_slot_callbacks(rel));
+	bool		inserted;
+
+	memcpy(slot->tts_values, values, sizeof(Datum) * natts);
+	memcpy(slot->tts_isnull, nulls, sizeof(bool) * natts);
+	for (int i = natts; i < tupdesc->natts; i++)
+		slot->tts_isnull[i] = true; /* dropped */
+	ExecStoreVirtualTuple(slot);
+	slot->tts_tableOid = relid;
+
+	inserting = true;
+	PG_TRY();
+	{
+		inserted = insert_row(rel, slot, if_new_in);
+	}
+	PG_FINALLY();
+	{
+		inserting = false;
+	}
+	PG_END_TRY();
+
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(rel, NoLock);
+	return inserted;
 }

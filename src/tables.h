@@ -84,6 +84,7 @@ typedef struct Tables
 	Oid			bandit;
 	Oid			bandit_pkey;
 	Oid			bandit_name_key;
+	Oid			bandit_id_seq;
 	Oid			decision;
 	Oid			decision_pkey;
 	Oid			decision_log_idx;
@@ -99,8 +100,9 @@ extern const Tables *tables(void);
 extern uint64 tables_generation(void);
 extern uint64 tables_log_identity(void);
 extern void tables_init(void);
+extern void tables_refuse_while_inserting(void);
 extern Relation table_open_checked(Oid relid, LOCKMODE lockmode);
 extern bool table_insert_row(Oid relid, const Datum *values, const bool *nulls,
-							 Oid if_new_in);
+							 int natts, Oid if_new_in);
 
 #endif							/* DEXP3_TABLES_H */

@@ -276,7 +276,6 @@ take_transition_tables(const TriggerData *trigdata, const FeedbackColumns *colum
 	int			old_reader = 0;
 	bool		in_step = true;
 	MemoryContext row_context;
-	MemoryContext caller_context;
 
 	if (new_table == NULL || (update && old_table == NULL))
 		protocol_violated(trigdata, update ?
@@ -295,6 +294,8 @@ take_transition_tables(const TriggerData *trigdata, const FeedbackColumns *colum
 										ALLOCSET_DEFAULT_SIZES);
 	while (next_row(new_table, new_reader, new))
 	{
+		MemoryContext caller_context;
+
 		in_step = !update || next_row(old_table, old_reader, old);
 		if (!in_step)
 			break;
@@ -378,6 +379,7 @@ bandit_log_arrival(PG_FUNCTION_ARGS)
 	bool		isnull = false;
 
 	check_called_as_trigger(fcinfo, "log_arrival");
+	tables_refuse_while_inserting();
 	if (!TRIGGER_FIRED_BEFORE(trigdata->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) ||
 		!TRIGGER_FIRED_BY_INSERT(trigdata->tg_event))
@@ -400,9 +402,14 @@ bandit_log_arrival(PG_FUNCTION_ARGS)
 
 	tupdesc = RelationGetDescr(trigdata->tg_relation);
 	if (relid == tables()->decision)
-		log_note_arrival(DatumGetInt64(heap_getattr(trigdata->tg_trigtuple,
-													Anum_decision_decision_id,
-													tupdesc, &isnull)));
+	{
+		Datum		decision_id = heap_getattr(trigdata->tg_trigtuple,
+											   Anum_decision_decision_id,
+											   tupdesc, &isnull);
+
+		if (!isnull)			/* a null will be refused, but after this */
+			log_note_arrival(DatumGetInt64(decision_id));
+	}
 	current_rows_arrive(DatumGetInt32(heap_getattr(trigdata->tg_trigtuple,
 												   bandit_attno, tupdesc, &isnull)));
 	xact = FullTransactionIdGetDatum(FullTransactionIdFromU64(log_current_xact()));
@@ -436,7 +443,8 @@ bandit_log_truncated(PG_FUNCTION_ARGS)
 
 /*
  * Trigger on dexp3.bandit: tell all sessions, this one included, to forget what
- * they know about bandits.
+ * they know about bandits; and keep the identifier of a new one from being given
+ * out again, wherever it comes from.
  */
 Datum
 bandit_changed(PG_FUNCTION_ARGS)
@@ -444,6 +452,17 @@ bandit_changed(PG_FUNCTION_ARGS)
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 
 	check_called_as_trigger(fcinfo, "bandit_changed");
+	if (TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) &&
+		TRIGGER_FIRED_BY_INSERT(trigdata->tg_event) &&
+		RelationGetRelid(trigdata->tg_relation) == tables()->bandit)
+	{
+		bool		isnull;
+
+		log_note_bandit(DatumGetInt32(heap_getattr(trigdata->tg_trigtuple,
+												   Anum_bandit_bandit_id,
+												   RelationGetDescr(trigdata->tg_relation),
+												   &isnull)));
+	}
 	CacheInvalidateRelcache(trigdata->tg_relation);
 	return PointerGetDatum(NULL);
 }

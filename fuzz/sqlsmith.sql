@@ -1,0 +1,76 @@
+-- What SQLsmith is let loose on. It uses the tables, views and functions that it
+-- finds, with columns and constants as arguments; so here are bandits, states,
+-- tickets, losses, and the functions of the extension.
+
+CREATE EXTENSION dexp3;
+GRANT CREATE ON SCHEMA public TO smith;
+CREATE SCHEMA smith AUTHORIZATION smith;
+SET SESSION AUTHORIZATION smith;
+
+-- Bandits with some history, of which some decisions are open.
+SELECT bandit_create('dada', '{a,b,c}', patience => 5),
+       bandit_create('ix', '{a,b}', 'dada-ix', skipping => false),
+       bandit_create('deda', '{a,b,c,d}', 'deda', max_delay => 3);
+
+CREATE TABLE decision AS
+SELECT n, d.decision_id, d.arm, d.probability, (n % 11) / 10.0::float8 AS loss, name AS bandit
+FROM generate_series(1, 60) n, unnest(ARRAY['dada', 'ix', 'deda']) AS name,
+     bandit_choose_each(name, n) AS d;
+SELECT bandit_feedback(decision_id, loss) FROM decision WHERE n % 3 > 0;
+
+-- Feedback by triggers, of each kind.
+CREATE TABLE outcome (decision_id bigint PRIMARY KEY, loss float8);
+CREATE TRIGGER each_row AFTER INSERT OR UPDATE ON outcome FOR EACH ROW
+    EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss');
+INSERT INTO outcome SELECT decision_id, loss FROM decision WHERE n < 10;
+CREATE TABLE sale (decision_id bigint, reward float8);
+CREATE TRIGGER inserted AFTER INSERT ON sale REFERENCING NEW TABLE AS new
+    FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'reward', 'reward');
+CREATE TRIGGER updated AFTER UPDATE ON sale REFERENCING OLD TABLE AS old NEW TABLE AS new
+    FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'reward', 'reward');
+INSERT INTO sale SELECT decision_id, 1 - loss FROM decision WHERE n > 50;
+
+-- States and tickets in columns.
+CREATE TABLE learner (id integer PRIMARY KEY, state bandit_state, ticket bandit_ticket,
+                      loss float8, algorithm text, losses float8[], delays integer[]);
+INSERT INTO learner
+SELECT id, (d).state, (d).ticket, id / 9.0, algorithm, ARRAY[[0, 1], [0.5, 0.5], [1, id / 9.0]], ARRAY[0, id, NULL]
+FROM (SELECT id, algorithm, bandit_draw(bandit_new(2 + id % 5, algorithm), CASE algorithm WHEN 'deda' THEN id END) AS d
+      FROM generate_series(0, 9) AS id, unnest(ARRAY['dada', 'dada-ix', 'deda']) WITH ORDINALITY AS a (algorithm, n)
+      WHERE id % 3 = n - 1) AS drawn;
+INSERT INTO learner (id) VALUES (10);
+
+-- SQLsmith calls no function that returns a set, but it reads views.
+CREATE VIEW choice AS SELECT * FROM bandit_choose('dada');
+CREATE VIEW choices AS SELECT n, c.* FROM generate_series(1, 3) AS n, bandit_choose_each('ix', n) AS c;
+CREATE VIEW probability AS
+SELECT bandit, p.* FROM unnest(ARRAY['dada', 'ix', 'deda']) AS bandit, bandit_probabilities(bandit) AS p;
+CREATE VIEW simulation AS
+SELECT s.* FROM learner AS l, bandit_simulate(losses, delays, algorithm, seed => id) AS s WHERE id < 10;
+CREATE VIEW drawn AS
+SELECT id, (d).state, (d).ticket
+FROM (SELECT id, bandit_draw(state, CASE algorithm WHEN 'deda' THEN 1 END) AS d FROM learner WHERE id < 10) AS x;
+
+-- Most of the calls that it makes are of functions without arguments.
+CREATE FUNCTION any_bandit() RETURNS text LANGUAGE sql
+    RETURN (ARRAY['dada', 'ix', 'deda'])[1 + floor(3 * random())];
+CREATE FUNCTION any_decision() RETURNS bigint LANGUAGE sql
+    RETURN floor(200 * random());
+CREATE FUNCTION any_loss() RETURNS float8 LANGUAGE sql
+    RETURN random();
+CREATE FUNCTION any_state() RETURNS bandit_state LANGUAGE sql
+    RETURN (SELECT state FROM learner WHERE id = floor(10 * random()));
+CREATE FUNCTION any_ticket() RETURNS bandit_ticket LANGUAGE sql
+    RETURN (SELECT ticket FROM learner WHERE id = floor(10 * random()));
+CREATE FUNCTION any_choice() RETURNS bigint LANGUAGE sql
+    RETURN (SELECT decision_id FROM bandit_choose(any_bandit()));
+
+-- It looks for functions in "pg_proc". Among PostgreSQL's own 3,000 ours would be
+-- rare; so here is another one, first in the search path, that has of those only
+-- aggregates and window functions, and none of pseudo-types.
+CREATE VIEW smith.pg_proc AS
+SELECT * FROM pg_catalog.pg_proc
+WHERE pronamespace IN ('public'::regnamespace, 'dexp3'::regnamespace)
+   OR pronamespace = 'pg_catalog'::regnamespace AND prokind <> 'f'
+      AND NOT EXISTS (SELECT FROM pg_type t
+                      WHERE t.oid = ANY (proargtypes || prorettype) AND typtype = 'p');

@@ -1,0 +1,408 @@
+/*
+ * fuzz/stateio.c
+ *	  Fuzz the text and the binary form of bandit_state, inside a real backend.
+ *
+ * Text input goes through PostgreSQL's JSON parser and its type numeric, so the
+ * fuzzer comes to PostgreSQL, not PostgreSQL to the fuzzer: this file is linked
+ * into the extension's library, and the SQL function below runs libFuzzer on
+ * all the memory there is, thousands of inputs a second in one transaction.
+ *
+ * An input is refused with an error that such an input may have.  Or it is a
+ * state: then both its forms read back as the same bytes, and every function
+ * works on it.  The functions are called as SQL would call them.
+ *
+ * An input that begins with a small byte, as the binary form does with its
+ * version, is taken as binary, any other as text.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/fmgrprotos.h"
+
+#include "compat.h"
+#include "palloc.h"
+#include "state.h"
+
+/* here they are PostgreSQL's own */
+#undef palloc
+#undef palloc0
+#undef repalloc
+#undef pfree
+
+extern int	LLVMFuzzerRunDriver(int *argc, char ***argv,
+								int (*callback) (const uint8_t *data, size_t size));
+
+PG_FUNCTION_INFO_V1(fuzz_bandit_state);
+
+#define CHECK(condition, ...) \
+	do { \
+		if (!(condition)) \
+		{ \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			fprintf(stderr, __VA_ARGS__); \
+			fputc('\n', stderr); \
+			abort(); \
+		} \
+	} while (0)
+
+/* ----------
+ * Memory, see palloc.h
+ * ----------
+ */
+
+static bool trying = false;		/* is an input being tried? */
+static void *pieces[1000];		/* what it got from malloc */
+static int	npieces = 0;
+
+static int
+find_piece(const void *pointer)
+{
+	for (int i = npieces - 1; i >= 0; i--)
+	{
+		if (pieces[i] == pointer)
+			return i;
+	}
+	return -1;
+}
+
+void *
+fuzz_palloc(Size size)
+{
+	/* what PostgreSQL would refuse, let it refuse */
+	if (!trying || !AllocSizeIsValid(size) || npieces == lengthof(pieces))
+		return palloc(size);
+	pieces[npieces] = malloc(size);
+	CHECK(pieces[npieces] != NULL, "out of memory");
+	return pieces[npieces++];
+}
+
+void *
+fuzz_palloc0(Size size)
+{
+	return memset(fuzz_palloc(size), 0, size);
+}
+
+void *
+fuzz_repalloc(void *pointer, Size size)
+{
+	int			i = find_piece(pointer);
+
+	if (i < 0 || !AllocSizeIsValid(size))
+		return repalloc(pointer, size);
+	pieces[i] = realloc(pointer, size);
+	CHECK(pieces[i] != NULL, "out of memory");
+	return pieces[i];
+}
+
+void
+fuzz_pfree(void *pointer)
+{
+	int			i = find_piece(pointer);
+
+	if (i < 0)
+		pfree(pointer);
+	else
+	{
+		free(pointer);
+		pieces[i] = pieces[--npieces];
+	}
+}
+
+/* ----------
+ * Calling functions
+ * ----------
+ */
+
+enum
+{
+	IN, OUT, RECV, SEND, TO_JSONB, HASH, PROBABILITIES, STEP_SIZE, DRAW, LEARN,
+	NUM_FUNCTIONS
+};
+
+static const char *const signatures[NUM_FUNCTIONS] = {
+	[IN] = "bandit_state_in(cstring)",
+	[OUT] = "bandit_state_out(bandit_state)",
+	[RECV] = "bandit_state_recv(internal)",
+	[SEND] = "bandit_state_send(bandit_state)",
+	[TO_JSONB] = "jsonb(bandit_state)",
+	[HASH] = "bandit_state_hash(bandit_state)",
+	[PROBABILITIES] = "bandit_probabilities(bandit_state)",
+	[STEP_SIZE] = "bandit_step_size(bandit_state)",
+	[DRAW] = "bandit_draw(bandit_state,integer)",
+	[LEARN] = "bandit_learn(bandit_state,bandit_ticket,double precision)"
+};
+
+static FmgrInfo functions[NUM_FUNCTIONS];
+static MemoryContext memory;
+
+/*
+ * Call a function with one to three arguments that are not null, except that a
+ * draw may have no delay.  Returns 0 and sets *result, or the SQLSTATE of the
+ * error.
+ */
+static int
+call(int function, Node *escontext, Datum *result, Datum a, Datum b, Datum c)
+{
+	LOCAL_FCINFO(fcinfo, 3);
+	MemoryContext caller = CurrentMemoryContext;
+	volatile int sqlstate = 0;
+
+	InitFunctionCallInfoData(*fcinfo, &functions[function],
+							 functions[function].fn_nargs, InvalidOid,
+							 escontext, NULL);
+	fcinfo->args[0].value = a;
+	fcinfo->args[1].value = b;
+	fcinfo->args[2].value = c;
+	fcinfo->args[0].isnull = fcinfo->args[2].isnull = false;
+	fcinfo->args[1].isnull = function == DRAW && DatumGetInt32(b) == NO_DELAY;
+
+	PG_TRY();
+	{
+		*result = FunctionCallInvoke(fcinfo);
+	}
+	PG_CATCH();
+	{
+		sqlstate = geterrcode();
+		MemoryContextSwitchTo(caller);
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return sqlstate;
+}
+
+/* Call a function that must not fail. */
+static Datum
+must(int function, Datum a, Datum b, Datum c)
+{
+	Datum		result;
+	int			sqlstate = call(function, NULL, &result, a, b, c);
+
+	CHECK(sqlstate == 0, "%s failed: %s", signatures[function],
+		  unpack_sql_state(sqlstate));
+	return result;
+}
+
+static Datum
+call_in(char *text, int *sqlstate)
+{
+	Datum		state = 0;
+
+	*sqlstate = call(IN, NULL, &state, CStringGetDatum(text), 0, 0);
+	return state;
+}
+
+static Datum
+call_recv(const void *bytes, Size size, int *sqlstate)
+{
+	StringInfoData message;
+	Datum		state = 0;
+
+	/* of its very size, so that the sanitizer sees who reads on */
+	message.data = fuzz_palloc(size);
+	memcpy(message.data, bytes, size);
+	message.len = message.maxlen = (int) size;
+	message.cursor = 0;
+	*sqlstate = call(RECV, NULL, &state, PointerGetDatum(&message), 0, 0);
+
+	/* whoever calls such a function refuses what it has not read */
+	if (*sqlstate == 0 && message.cursor != message.len)
+		*sqlstate = ERRCODE_INVALID_BINARY_REPRESENTATION;
+	return state;
+}
+
+/* ----------
+ * What must hold
+ * ----------
+ */
+
+static void
+check_same(Datum a, Datum b)
+{
+	const void *x = DatumGetPointer(a);
+	const void *y = DatumGetPointer(b);
+
+	CHECK(VARSIZE(x) == VARSIZE(y) && memcmp(x, y, VARSIZE(x)) == 0,
+		  "%s\nis not\n%s", DatumGetCString(must(OUT, a, 0, 0)),
+		  DatumGetCString(must(OUT, b, 0, 0)));
+}
+
+/* A state keeps its identity in every form, and can be looked at. */
+static void
+check_state(Datum state)
+{
+	char	   *text = DatumGetCString(must(OUT, state, 0, 0));
+	bytea	   *bytes = DatumGetByteaP(must(SEND, state, 0, 0));
+	ArrayType  *probabilities = DatumGetArrayTypeP(must(PROBABILITIES, state, 0, 0));
+	double	   *p = (double *) ARR_DATA_PTR(probabilities);
+	int			arms = ((BanditState *) DatumGetPointer(state))->arms;
+	double		step_size = DatumGetFloat8(must(STEP_SIZE, state, 0, 0));
+	long double sum = 0;
+	Datum		again;
+	int			sqlstate;
+
+	again = call_in(text, &sqlstate);
+	CHECK(sqlstate == 0, "%s: %s", unpack_sql_state(sqlstate), text);
+	check_same(state, again);
+	CHECK(must(HASH, state, 0, 0) == must(HASH, again, 0, 0), "%s", text);
+	again = call_recv(VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ, &sqlstate);
+	CHECK(sqlstate == 0, "%s: %s", unpack_sql_state(sqlstate), text);
+	check_same(state, again);
+	(void) must(TO_JSONB, state, 0, 0);
+
+	CHECK(isfinite(step_size) && step_size >= 0, "%g", step_size);
+	CHECK(ARR_NDIM(probabilities) == 1 && ARR_DIMS(probabilities)[0] == arms &&
+		  !ARR_HASNULL(probabilities), "%s", text);
+	for (int i = 0; i < arms; i++)
+	{
+		CHECK(p[i] >= 0 && p[i] <= 1, "%d: %g", i, p[i]);
+		sum += p[i];
+	}
+	CHECK(fabsl(sum - 1) < 1e-9L, "%.17Lg", sum);
+}
+
+/* A state can be played. */
+static void
+check_play(Datum state, double loss)
+{
+	BanditState *start = (BanditState *) DatumGetPointer(state);
+	BanditState *before = state_copy(start);
+	int			delay = NO_DELAY;
+
+	if (start->algorithm == DEDA && start->max_delay == NO_DELAY)
+		delay = (int) (start->round % 100);
+	for (int i = 0; i < 2; i++)
+	{
+		Datum		drawn;
+		Datum		ticket;
+		bool		isnull;
+		int			sqlstate = call(DRAW, NULL, &drawn, state,
+									Int32GetDatum(delay), 0);
+
+		/* it has no round left, or no room for its open rounds */
+		if (sqlstate == ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+			break;
+		CHECK(sqlstate == 0, "draw failed: %s", unpack_sql_state(sqlstate));
+		state = GetAttributeByNum(DatumGetHeapTupleHeader(drawn), 1, &isnull);
+		ticket = GetAttributeByNum(DatumGetHeapTupleHeader(drawn), 2, &isnull);
+		state = PointerGetDatum(state_copy(DatumGetBanditState(state)));
+		check_state(state);
+		state = must(LEARN, state, ticket, Float8GetDatum(loss));
+		check_state(state);
+	}
+	check_same(PointerGetDatum(start), PointerGetDatum(before));
+}
+
+/* The errors that an input may be refused with */
+static bool
+may_refuse(bool binary, int sqlstate)
+{
+	switch (sqlstate)
+	{
+		case ERRCODE_PROGRAM_LIMIT_EXCEEDED:
+			return true;
+		case ERRCODE_INVALID_BINARY_REPRESENTATION:
+		case ERRCODE_PROTOCOL_VIOLATION:
+			return binary;
+		case ERRCODE_INVALID_TEXT_REPRESENTATION:
+		case ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE:
+		case ERRCODE_UNTRANSLATABLE_CHARACTER:
+		case ERRCODE_STATEMENT_TOO_COMPLEX:
+			return !binary;
+		default:
+			return false;
+	}
+}
+
+static void
+try_input(const uint8_t *data, size_t size)
+{
+	bool		binary = size > 0 && data[0] < '\t';
+	int			sqlstate;
+	Datum		state;
+
+	if (binary)
+		state = call_recv(data, size, &sqlstate);
+	else
+	{
+		char	   *text = fuzz_palloc(size + 1);
+
+		memcpy(text, data, size);
+		text[size] = '\0';
+		/* a server checks this before an input function sees it */
+		if (!pg_verifymbstr(text, (int) size, true))
+			return;
+		state = call_in(text, &sqlstate);
+
+#if PG_VERSION_NUM >= 160000
+		{
+			ErrorSaveContext soft = {T_ErrorSaveContext};
+			Datum		again;
+
+			CHECK(call(IN, (Node *) &soft, &again, CStringGetDatum(text), 0, 0) == 0 ||
+				  sqlstate == ERRCODE_STATEMENT_TOO_COMPLEX, "%s", text);
+			CHECK(soft.error_occurred == (sqlstate != 0) ||
+				  sqlstate == ERRCODE_STATEMENT_TOO_COMPLEX, "%s", text);
+		}
+#endif
+	}
+	if (sqlstate != 0)
+	{
+		CHECK(may_refuse(binary, sqlstate), "%s", unpack_sql_state(sqlstate));
+		return;
+	}
+	check_state(state);
+	check_play(state, size % 2 == 0 ? 1 : 0.3);
+}
+
+static int
+callback(const uint8_t *data, size_t size)
+{
+	MemoryContext caller = MemoryContextSwitchTo(memory);
+
+	trying = true;
+	try_input(data, size);
+	trying = false;
+	while (npieces > 0)
+		free(pieces[--npieces]);
+	MemoryContextSwitchTo(caller);
+	MemoryContextReset(memory);
+	return 0;
+}
+
+/*
+ * fuzz_bandit_state(VARIADIC text[]): run libFuzzer with these arguments.
+ * libFuzzer ends the process.
+ */
+Datum
+fuzz_bandit_state(PG_FUNCTION_ARGS)
+{
+	Datum	   *elements;
+	int			argc;
+	char	  **argv;
+
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false, TYPALIGN_INT,
+					  &elements, NULL, &argc);
+	argv = palloc0(sizeof(char *) * (argc + 2));
+	argv[0] = pstrdup("stateio");
+	for (int i = 0; i < argc; i++)
+		argv[i + 1] = TextDatumGetCString(elements[i]);
+	argc++;
+
+	for (int i = 0; i < NUM_FUNCTIONS; i++)
+		fmgr_info(DatumGetObjectId(DirectFunctionCall1(regprocedurein,
+													   CStringGetDatum(signatures[i]))),
+				  &functions[i]);
+	memory = AllocSetContextCreate(CurrentMemoryContext, "fuzz",
+								   ALLOCSET_DEFAULT_SIZES);
+	PG_RETURN_INT32(LLVMFuzzerRunDriver(&argc, &argv, callback));
+}
