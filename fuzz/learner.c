@@ -481,6 +481,7 @@ learn(Decision *d, const Ticket *ticket, double loss)
 	d->fate = SETTLED;
 	d->end = model.round;
 	d->estimate = loss / (ticket->probability + ticket->gamma);
+	CHECK(isfinite(d->estimate), "%g", d->estimate);
 	if (learner.params.algorithm == DEDA)
 	{
 		d->expected = d->estimate * ticket->probability;
@@ -548,10 +549,13 @@ operate(void)
 		d->dropped = true;
 	else if (what < 160)
 	{
-		ticket.probability = take_double();
-		ticket.gamma = take_double();
-		ticket.z = deda ? d->ticket.z : take_double();
-		ticket.m = deda ? d->ticket.m : take_double();
+		/* the least that may pass, so that two estimates exceed all numbers */
+		if (what < 148)
+			ticket.probability = 6e-309;
+		else if (what < 154)
+			ticket.probability = take_double();
+		else
+			ticket.gamma = take_double();
 		learn(d, &ticket, take_fraction(true));
 	}
 	else if (!d->dropped)

@@ -6,6 +6,7 @@ CREATE EXTENSION dexp3;
 GRANT CREATE ON SCHEMA public TO smith;
 CREATE SCHEMA smith AUTHORIZATION smith;
 SET SESSION AUTHORIZATION smith;
+SET search_path = public;
 
 -- Bandits with some history, of which some decisions are open.
 SELECT bandit_create('dada', '{a,b,c}', patience => 5),
@@ -54,6 +55,8 @@ FROM (SELECT id, bandit_draw(state, CASE algorithm WHEN 'deda' THEN 1 END) AS d 
 -- Most of the calls that it makes are of functions without arguments.
 CREATE FUNCTION any_bandit() RETURNS text LANGUAGE sql
     RETURN (ARRAY['dada', 'ix', 'deda'])[1 + floor(3 * random())];
+CREATE FUNCTION any_algorithm() RETURNS text LANGUAGE sql
+    RETURN (ARRAY['dada', 'dada-ix', 'deda'])[1 + floor(3 * random())];
 CREATE FUNCTION any_decision() RETURNS bigint LANGUAGE sql
     RETURN floor(200 * random());
 CREATE FUNCTION any_loss() RETURNS float8 LANGUAGE sql
@@ -62,8 +65,28 @@ CREATE FUNCTION any_state() RETURNS bandit_state LANGUAGE sql
     RETURN (SELECT state FROM learner WHERE id = floor(10 * random()));
 CREATE FUNCTION any_ticket() RETURNS bandit_ticket LANGUAGE sql
     RETURN (SELECT ticket FROM learner WHERE id = floor(10 * random()));
-CREATE FUNCTION any_choice() RETURNS bigint LANGUAGE sql
+CREATE FUNCTION make_bandit() RETURNS integer LANGUAGE sql
+    RETURN bandit_create('new' || random(), ARRAY['a', 'b'], any_algorithm());
+CREATE FUNCTION choose() RETURNS bigint LANGUAGE sql
     RETURN (SELECT decision_id FROM bandit_choose(any_bandit()));
+CREATE FUNCTION feed() RETURNS text LANGUAGE sql
+    RETURN bandit_feedback(any_decision(), any_loss());
+CREATE FUNCTION reward() RETURNS text LANGUAGE sql
+    RETURN bandit_reward(any_decision(), any_loss());
+CREATE FUNCTION choose_and_feed() RETURNS text LANGUAGE sql
+    RETURN bandit_feedback(choose(), any_loss());
+CREATE FUNCTION reset_bandit() RETURNS boolean LANGUAGE sql
+    RETURN bandit_reset(any_bandit()) IS NULL;
+CREATE FUNCTION drop_bandit() RETURNS boolean LANGUAGE sql
+    RETURN bandit_drop(any_bandit()) IS NULL;
+CREATE FUNCTION current_state() RETURNS bandit_state LANGUAGE sql
+    RETURN bandit_current_state(any_bandit());
+CREATE FUNCTION new_state() RETURNS bandit_state LANGUAGE sql
+    RETURN bandit_new(2 + floor(5 * random())::integer, any_algorithm());
+CREATE FUNCTION learn() RETURNS bandit_state LANGUAGE sql
+    RETURN (SELECT bandit_learn(state, ticket, any_loss()) FROM learner WHERE id = floor(10 * random()));
+CREATE FUNCTION probabilities() RETURNS float8[] LANGUAGE sql
+    RETURN bandit_probabilities(any_state());
 
 -- It looks for functions in "pg_proc". Among PostgreSQL's own 3,000 ours would be
 -- rare; so here is another one, first in the search path, that has of those only
@@ -74,3 +97,20 @@ WHERE pronamespace IN ('public'::regnamespace, 'dexp3'::regnamespace)
    OR pronamespace = 'pg_catalog'::regnamespace AND prokind <> 'f'
       AND NOT EXISTS (SELECT FROM pg_type t
                       WHERE t.oid = ANY (proargtypes || prorettype) AND typtype = 'p');
+
+-- It casts to pseudo-types where an operator has one, which is always an error.
+-- So let such a type go under the name of a real one. Of types with the same name
+-- it knows the last best.
+CREATE TYPE color AS ENUM ('red', 'green');
+CREATE VIEW smith.pg_type AS
+SELECT pseudo.oid, actual.typname, actual.typnamespace, actual.typdelim, actual.typrelid, actual.typelem,
+       actual.typarray, actual.typtype
+FROM (VALUES ('anyrange', 'int4range'), ('anymultirange', 'int4multirange'), ('anyenum', 'public.color'),
+             ('anyelement', 'int4'), ('anycompatible', 'int4')) AS instead (pseudo, actual),
+     pg_catalog.pg_type AS pseudo, pg_catalog.pg_type AS actual
+WHERE pseudo.oid = instead.pseudo::regtype AND actual.oid = instead.actual::regtype
+UNION ALL
+SELECT oid, typname, typnamespace, typdelim, typrelid, typelem, typarray, typtype
+FROM pg_catalog.pg_type
+WHERE oid NOT IN ('anyrange'::regtype, 'anymultirange'::regtype, 'anyenum'::regtype,
+                  'anyelement'::regtype, 'anycompatible'::regtype);

@@ -24,6 +24,8 @@
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "port/pg_bitutils.h"
+#include "port/pg_bswap.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -41,6 +43,9 @@
 
 extern int	LLVMFuzzerRunDriver(int *argc, char ***argv,
 								int (*callback) (const uint8_t *data, size_t size));
+extern size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+extern size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
+									  size_t max_size, unsigned int seed);
 
 PG_FUNCTION_INFO_V1(fuzz_bandit_state);
 
@@ -323,10 +328,16 @@ may_refuse(bool binary, int sqlstate)
 	}
 }
 
+static bool
+is_binary(const uint8_t *data, size_t size)
+{
+	return size > 0 && data[0] < '\t';
+}
+
 static void
 try_input(const uint8_t *data, size_t size)
 {
-	bool		binary = size > 0 && data[0] < '\t';
+	bool		binary = is_binary(data, size);
 	int			sqlstate;
 	Datum		state;
 
@@ -377,6 +388,55 @@ callback(const uint8_t *data, size_t size)
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(memory);
 	return 0;
+}
+
+/* ----------
+ * Mutation
+ * ----------
+ */
+
+/* Offsets in the binary form: those of the stored form, without the length */
+#define OFFSET(field)	(offsetof(BanditState, field) - sizeof(int32))
+
+static void
+put_int64(uint8_t *at, int64 number)
+{
+	uint64		big_endian = pg_hton64((uint64) number);
+
+	memcpy(at, &big_endian, sizeof(big_endian));
+}
+
+/*
+ * Mutate at random, as libFuzzer does.  But in the binary form two numbers count
+ * what comes later, and if they are wrong nothing else is looked at: so they are
+ * often put right, even if that makes one negative.
+ */
+size_t
+LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
+						unsigned int seed)
+{
+	uint32		arms;
+	int64		words;
+	int64		open_nwords;
+	int64		outstanding = 0;
+
+	size = LLVMFuzzerMutate(data, size, max_size);
+	if (!is_binary(data, size) || size < OFFSET(vectors) || seed % 4 == 0)
+		return size;
+
+	words = (int64) (size - OFFSET(vectors)) / 8;
+	memcpy(&arms, data + OFFSET(arms), sizeof(arms));
+	open_nwords = words - NUM_VECTORS(data[OFFSET(algorithm)]) * (int64) pg_ntoh32(arms);
+	put_int64(data + OFFSET(open_nwords), open_nwords);
+	size = OFFSET(vectors) + (size_t) words * 8;
+
+	if (seed % 4 == 1 || open_nwords < 0)
+		return size;
+	for (size_t i = size - (size_t) open_nwords * 8; i < size; i++)
+		outstanding += pg_number_of_ones[data[i]];
+	if (data[OFFSET(skipping)] == 1)
+		put_int64(data + OFFSET(outstanding), outstanding);
+	return size;
 }
 
 /*

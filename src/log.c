@@ -184,6 +184,17 @@ float8_or_zero(Datum value, bool isnull)
 	return isnull ? 0 : DatumGetFloat8(value);
 }
 
+/*
+ * Return an arm counted from 0, or -1 for what is not an arm.
+ */
+static int32
+arm_or_none(Datum value, bool isnull)
+{
+	int32		arm = isnull ? 0 : DatumGetInt32(value);
+
+	return arm > 0 ? arm - 1 : -1;
+}
+
 static void
 read_decision(TupleTableSlot *slot, Decision *decision)
 {
@@ -200,7 +211,8 @@ read_decision(TupleTableSlot *slot, Decision *decision)
 		DatumGetInt32(values[Anum_decision_delay - 1]);
 	decision->decided_at = DatumGetTimestampTz(values[Anum_decision_decided_at - 1]);
 	ticket->round = DatumGetInt64(values[Anum_decision_round - 1]);
-	ticket->arm = DatumGetInt32(values[Anum_decision_arm - 1]) - 1;
+	ticket->arm = arm_or_none(values[Anum_decision_arm - 1],
+							  nulls[Anum_decision_arm - 1]);
 	ticket->probability = DatumGetFloat8(values[Anum_decision_probability - 1]);
 	ticket->gamma = DatumGetFloat8(values[Anum_decision_gamma - 1]);
 	ticket->z = float8_or_zero(values[Anum_decision_z - 1],
@@ -226,8 +238,8 @@ read_settlement(TupleTableSlot *slot, Settlement *settlement)
 	settlement->loss = float8_or_zero(values[Anum_feedback_loss - 1],
 									  settlement->skipped);
 	feedback->delay = DatumGetInt64(values[Anum_feedback_delay - 1]);
-	feedback->arm = nulls[Anum_feedback_arm - 1] ? -1 :
-		DatumGetInt32(values[Anum_feedback_arm - 1]) - 1;
+	feedback->arm = arm_or_none(values[Anum_feedback_arm - 1],
+								nulls[Anum_feedback_arm - 1]);
 	feedback->estimate = float8_or_zero(values[Anum_feedback_estimate - 1],
 										nulls[Anum_feedback_estimate - 1]);
 	feedback->expected = float8_or_zero(values[Anum_feedback_expected - 1],
