@@ -420,9 +420,9 @@ fold_new_rows(CatchUp *catch_up, LogTable table, LogVisitor visit,
  * transaction has written; an old one holds them.
  */
 static void
-catch_up(Current *current)
+bring_up_to_date(Current *current)
 {
-	CatchUp		context = {
+	CatchUp		catch_up = {
 		.current = current,
 		.mine = U64FromFullTransactionId(GetTopFullTransactionIdIfAny())
 	};
@@ -452,14 +452,14 @@ catch_up(Current *current)
 		if (!seen_is_running(&current->next_seen, seen->running[i]))
 			from = seen->running[i];
 	}
-	before = Max(current->next_seen.next, context.mine + 1);
+	before = Max(current->next_seen.next, catch_up.mine + 1);
 	if (from == current->own_xact)
 		from++;					/* often this leaves nothing to read */
 
 	/* a decision must be there before its settlement */
 	current->valid = false;
-	fold_new_rows(&context, LOG_DECISIONS, visit_decision, from, before);
-	fold_new_rows(&context, LOG_SETTLEMENTS, visit_settlement, from, before);
+	fold_new_rows(&catch_up, LOG_DECISIONS, visit_decision, from, before);
+	fold_new_rows(&catch_up, LOG_SETTLEMENTS, visit_settlement, from, before);
 	if (made_now && (wrote_log || rows_arrived))
 		mark_written(current);
 
@@ -498,7 +498,7 @@ current_state(const Bandit *bandit)
 	else
 		dlist_move_head(&recently_used, &current->lru);
 
-	catch_up(current);
+	bring_up_to_date(current);
 	limit_memory(current);
 	return current;
 }
