@@ -25,7 +25,7 @@ PG_CPPFLAGS = -I$(here)src
 PG_CPPFLAGS += -isystem $(shell $(PG_CONFIG) --includedir-server)
 
 # In this order: "reference" defines functions that the later tests use.
-REGRESS = reference simulate state learn errors sampling regret managed managed_reference trigger arrival bulk privileges functions hostile ways_in promises
+REGRESS = reference simulate state learn errors sampling regret managed managed_reference trigger arrival bulk privileges functions hostile ways_in promises arms subject upkeep report chart
 ISOLATION := $(patsubst $(here)specs/%.spec,%,$(wildcard $(here)specs/*.spec))
 
 SHLIB_LINK = -lm

@@ -381,7 +381,7 @@ check(int32_t arm)
 	check_sums(arm);
 	check_open_rounds();
 	check_step_size(eta, NO_DELAY);
-	check_weights(eta, learner_weights(&learner, eta, weights));
+	check_weights(eta, learner_weights(&learner, eta, NULL, weights));
 }
 
 /* ----------
@@ -412,7 +412,7 @@ draw(int64_t delay, double uniform)
 	int64_t		words = learner_open_words_in_draw(&learner);
 	double		total = learner_weights(&learner,
 										learner_step_size(&learner, delay),
-										weights);
+										NULL, weights);
 	Decision   *d = &model.decisions[model.ndecisions];
 	double		eta;
 	double		wait;

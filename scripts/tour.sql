@@ -66,6 +66,40 @@ SELECT count(*) FILTER (WHERE loss IS NOT NULL) AS settled,
 FROM dexp3.feedback;
 
 --
+-- What is known about each headline: the loss (1 is "did not buy") as it was, and
+-- as it is estimated, with a 95% interval.
+--
+SELECT arm, decisions, open, round(mean_loss::numeric, 3) AS mean_loss, round(estimate::numeric, 3) AS estimate,
+       round(estimate_low::numeric, 3) AS low, round(estimate_high::numeric, 3) AS high
+FROM bandit_report('headline');
+
+--
+-- Would it have been better to show "bold" always?  And "plain"?
+--
+SELECT 'always bold' AS policy, round(loss::numeric, 3) AS loss FROM bandit_evaluate('headline', '{0,0,1}') WHERE estimator = 'ips'
+UNION ALL
+SELECT 'always plain', round(loss::numeric, 3) FROM bandit_evaluate('headline', '{1,0,0}') WHERE estimator = 'ips';
+
+--
+-- Sold out?  Choose among the others.  A new headline gets its chance, an old one
+-- retires.
+--
+SELECT arm, round(probability::numeric, 3) AS probability FROM bandit_choose('headline', allowed => '{plain,funny}');
+SELECT bandit_add_arm('headline', 'short'), bandit_retire_arm('headline', 'plain');
+SELECT arm, round(probability::numeric, 3) AS probability FROM bandit_probabilities('headline');
+
+--
+-- No answer is an answer, too: here, after no time at all.  Visitors keep what they
+-- saw until then, and losses are in euros.
+--
+SELECT bandit_create('price', '{9.99,10.49}', feedback_window => '0 seconds', sticky => true, loss_range => '{0,20}');
+SELECT arm FROM bandit_choose('price', subject => 'ann');
+SELECT bandit_feedback('price', 'ann', 5.50);
+SELECT count(*) AS mails FROM bandit_choose_many('price', 1000);
+SELECT bandit_expire('price');
+SELECT bandit, rounds, open, expired, total_loss FROM dexp3.overview;
+
+--
 -- All of it obeys transactions: what is rolled back has never happened.
 --
 BEGIN;
@@ -86,3 +120,8 @@ SELECT algorithm, round(sum(loss)::numeric) AS total_loss, 5000 AS of_either_arm
 FROM world, unnest(ARRAY['dada', 'dada-ix']) AS algorithm,
      bandit_simulate(losses, delays, algorithm, seed => 1)
 GROUP BY algorithm ORDER BY algorithm;
+
+--
+-- And a picture of how it learned.
+--
+SELECT bandit_chart('headline') \g (format=unaligned tuples_only=on) :chart

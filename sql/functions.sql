@@ -29,7 +29,7 @@ CREATE TEMP VIEW function AS
            CASE p.proparallel WHEN 's' THEN 'safe' WHEN 'r' THEN 'restricted' ELSE 'unsafe' END AS parallel,
            CASE WHEN has_function_privilege('regress_dexp3_nobody', p.oid, 'EXECUTE')
                 THEN 'everybody' ELSE 'owner' END AS callers,
-           p.prosecdef, p.proconfig, l.lanname, p.probin
+           p.prosecdef, p.proconfig, l.lanname, p.probin, p.prosqlbody
     FROM pg_proc p JOIN member m ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid
          JOIN pg_language l ON l.oid = p.prolang;
 SELECT name, volatility, strict, parallel, callers FROM function ORDER BY name COLLATE "C";
@@ -40,8 +40,11 @@ SELECT format(E'%s(%s)\n    RETURNS %s', proname, arguments, result) FROM functi
 WHERE callers = 'everybody' AND proname NOT LIKE 'bandit\_state\_%' ORDER BY name COLLATE "C";
 \a \t
 
--- Nothing runs with the rights of somebody else, or has a search_path to attack.
-SELECT name FROM function WHERE lanname <> 'c' OR probin <> '$libdir/dexp3';
+-- Nothing runs with the rights of somebody else, or has a search_path to attack:
+-- everything is C, or SQL that was parsed when it was made.
+SELECT name, lanname FROM function
+WHERE CASE lanname WHEN 'c' THEN probin <> '$libdir/dexp3' WHEN 'sql' THEN prosqlbody IS NULL ELSE true END;
+SELECT name FROM function WHERE lanname <> 'c' ORDER BY name COLLATE "C";
 SELECT name FROM function
 WHERE prosecdef AND NOT EXISTS (SELECT FROM unnest(proconfig) setting WHERE setting LIKE 'search\_path=%');
 

@@ -12,6 +12,8 @@
 #include "arguments.h"
 #include "state.h"
 
+#define MAX_SUBJECT_BYTES	1000
+
 /*
  * Complain about an argument that must not be null.  Functions that change
  * something are not strict: a silent null would lose a bandit or a loss.
@@ -149,13 +151,18 @@ argument_delay(FunctionCallInfo fcinfo, int n, const LearnerParams *params)
 }
 
 void
-invalid_loss(double loss)
+check_loss(double loss)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-			 errmsg("loss must be between 0 and 1: %s", number_text(loss))));
+	/* written so that NaN fails */
+	if (!(loss >= 0 && loss <= 1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("loss must be between 0 and 1: %s", number_text(loss))));
 }
 
+/*
+ * Read a loss between 0 and 1.
+ */
 double
 argument_loss(FunctionCallInfo fcinfo, int n)
 {
@@ -165,4 +172,20 @@ argument_loss(FunctionCallInfo fcinfo, int n)
 	loss = PG_GETARG_FLOAT8(n);
 	check_loss(loss);
 	return loss;
+}
+
+/*
+ * Read who a decision is for.  An index entry must hold it.
+ */
+text *
+argument_subject(FunctionCallInfo fcinfo, int n)
+{
+	text	   *subject = PG_GETARG_TEXT_PP(n);
+
+	if (VARSIZE_ANY_EXHDR(subject) > MAX_SUBJECT_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("subject must have at most %d bytes, not %d",
+						MAX_SUBJECT_BYTES, (int) VARSIZE_ANY_EXHDR(subject))));
+	return subject;
 }

@@ -16,14 +16,7 @@ extern void argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 extern int64 argument_delay(FunctionCallInfo fcinfo, int n,
 							const LearnerParams *params);
 extern double argument_loss(FunctionCallInfo fcinfo, int n);
-extern void invalid_loss(double loss);
-
-static inline void
-check_loss(double loss)
-{
-	/* written so that NaN fails */
-	if (!(loss >= 0 && loss <= 1))
-		invalid_loss(loss);
-}
+extern void check_loss(double loss);
+extern text *argument_subject(FunctionCallInfo fcinfo, int n);
 
 #endif							/* DEXP3_ARGUMENTS_H */

@@ -1,7 +1,6 @@
 /*
  * bandit.c
- *	  Managed bandits by name or identifier, with a cache; who may use them;
- *	  making, resetting and dropping them.
+ *	  Managed bandits by name or identifier, with a cache; who may use them.
  *
  * The cache is emptied as a whole when tables_generation() changes: whoever
  * changes a row of dexp3.bandit sends an invalidation message, see tables.c.
@@ -18,35 +17,26 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/fmgroids.h"
-#include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
-#include "arguments.h"
 #include "bandit.h"
-#include "checkpoint.h"
 #include "compat.h"
+#include "insert.h"
 #include "state.h"
 #include "tables.h"
 
-PG_FUNCTION_INFO_V1(bandit_create);
-PG_FUNCTION_INFO_V1(bandit_reset);
-PG_FUNCTION_INFO_V1(bandit_drop);
-PG_FUNCTION_INFO_V1(bandit_grant);
-PG_FUNCTION_INFO_V1(bandit_revoke);
 PG_FUNCTION_INFO_V1(bandit_may_use);
-
-/* An index entry must hold it. */
-#define MAX_NAME_BYTES		1000
 
 /* When the cache has so many bandits it starts afresh. */
 #define MAX_CACHED_BANDITS	10000
@@ -85,7 +75,7 @@ refresh_cache(void)
 {
 	HASHCTL		ctl = {0};
 
-	tables_refuse_while_inserting();
+	refuse_while_inserting();
 
 	/* in a long transaction nothing else may have asked for news */
 	AcceptInvalidationMessages();
@@ -123,18 +113,162 @@ wrong_row(const char *problem)
 			 errmsg("wrong row in dexp3.bandit: %s", problem)));
 }
 
+/*
+ * Compare two names, byte by byte.
+ */
+int
+bandit_compare_names(const text *a, const text *b)
+{
+	int			a_size = VARSIZE_ANY_EXHDR(a);
+	int			b_size = VARSIZE_ANY_EXHDR(b);
+	int			result = memcmp(VARDATA_ANY(a), VARDATA_ANY(b), Min(a_size, b_size));
+
+	return result != 0 ? result : a_size - b_size;
+}
+
+static int
+compare_arms(const void *a, const void *b, void *arms)
+{
+	const Datum *names = arms;
+
+	return bandit_compare_names(DatumGetTextPP(names[*(const int *) a]),
+								DatumGetTextPP(names[*(const int *) b]));
+}
+
+/*
+ * Return the number of an arm, or -1 if there is none of that name.
+ */
+int
+bandit_find_arm(const Bandit *bandit, const text *name)
+{
+	int			low = 0;
+	int			high = bandit->setup.params.arms;
+
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+		int			arm = bandit->arms_by_name[middle];
+		int			order = bandit_compare_names(name, DatumGetTextPP(bandit->arms[arm]));
+
+		if (order == 0)
+			return arm;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return -1;
+}
+
+bool
+bandit_is_retired(const Bandit *bandit, int arm)
+{
+	return bandit->setup.retired != NULL && bandit->setup.retired[arm];
+}
+
+/*
+ * Read what came with version 1.1; bandit->arms_by_name must be there.
+ */
+static void
+read_newer_columns(Bandit *bandit, Datum *values, bool *nulls)
+{
+	int			narms = bandit->setup.params.arms;
+	Datum	   *elements;
+	int			n;
+
+	if (!nulls[Anum_bandit_feedback_window - 1])
+		bandit->feedback_window = DatumGetIntervalP(datumCopy(values[Anum_bandit_feedback_window - 1],
+															   false, sizeof(Interval)));
+	bandit->missing_loss = DatumGetFloat8(values[Anum_bandit_missing_loss - 1]);
+	if (!nulls[Anum_bandit_history - 1])
+		bandit->history = DatumGetIntervalP(datumCopy(values[Anum_bandit_history - 1],
+													  false, sizeof(Interval)));
+	bandit->sticky = DatumGetBool(values[Anum_bandit_sticky - 1]);
+	bandit->clamp = DatumGetBool(values[Anum_bandit_clamp - 1]);
+
+	deconstruct_array(DatumGetArrayTypeP(values[Anum_bandit_loss_range - 1]),
+					  FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
+					  &elements, NULL, &n);
+	if (n != 2)
+		wrong_row("its loss_range is not a range");
+	bandit->loss_low = DatumGetFloat8(elements[0]);
+	bandit->loss_high = DatumGetFloat8(elements[1]);
+
+	deconstruct_array(DatumGetArrayTypeP(values[Anum_bandit_retired - 1]),
+					  TEXTOID, -1, false, TYPALIGN_INT, &elements, NULL, &n);
+	if (n > 0)
+	{
+		bool	   *retired = palloc0(narms);
+		int			playable = narms;
+
+		for (int i = 0; i < n; i++)
+		{
+			int			arm = bandit_find_arm(bandit, DatumGetTextPP(elements[i]));
+
+			if (arm >= 0 && !retired[arm])
+			{
+				retired[arm] = true;
+				playable--;
+			}
+		}
+		if (playable < LEARNER_MIN_ARMS)
+			wrong_row("too few arms are left");
+		bandit->setup.retired = retired;
+	}
+
+	deconstruct_array(DatumGetArrayTypeP(values[Anum_bandit_head_start - 1]),
+					  FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
+					  &elements, NULL, &n);
+	if (n > 0)
+	{
+		double	   *head_start = palloc0(narms * sizeof(double));
+
+		for (int i = 0; i < Min(n, narms); i++)
+			head_start[i] = DatumGetFloat8(elements[i]);
+		bandit->setup.head_start = head_start;
+	}
+}
+
+/*
+ * Return a number that tells whether states folded with this setup are good for
+ * that one.
+ */
+static uint64
+fingerprint(const FoldSetup *setup)
+{
+	int			arms = setup->params.arms;
+	uint64		hash = hash_bytes_extended((const unsigned char *) &setup->params,
+										   sizeof(LearnerParams), setup->keep_open);
+
+	if (setup->retired != NULL)
+		hash = hash_bytes_extended((const unsigned char *) setup->retired, arms, hash);
+	if (setup->head_start != NULL)
+		hash = hash_bytes_extended((const unsigned char *) setup->head_start,
+								   arms * sizeof(double), hash);
+	return hash;
+}
+
+static bool
+may_be_null(int attno)
+{
+	return attno == Anum_bandit_max_delay || attno == Anum_bandit_feedback_window ||
+		attno == Anum_bandit_history;
+}
+
 static Bandit *
 read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 {
 	Bandit	   *bandit = palloc0(sizeof(Bandit));
-	LearnerParams *params = &bandit->params;
+	LearnerParams *params = &bandit->setup.params;
 	Datum		values[Natts_bandit];
 	bool		nulls[Natts_bandit];
 
 	for (int i = 0; i < Natts_bandit; i++)
 	{
-		values[i] = heap_getattr(tuple, i + 1, tupdesc, &nulls[i]);
-		if (nulls[i] && i != Anum_bandit_max_delay - 1)
+		bool		known = table_has_column(tupdesc, i + 1);
+
+		values[i] = known ? heap_getattr(tuple, i + 1, tupdesc, &nulls[i]) : (Datum) 0;
+		if (known && nulls[i] && !may_be_null(i + 1))
 			wrong_row("a column is null");
 	}
 	bandit->bandit_id = DatumGetInt32(values[Anum_bandit_bandit_id - 1]);
@@ -143,6 +277,11 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	deconstruct_array(DatumGetArrayTypePCopy(values[Anum_bandit_arms - 1]),
 					  TEXTOID, -1, false, TYPALIGN_INT,
 					  &bandit->arms, NULL, &params->arms);
+	bandit->arms_by_name = palloc(sizeof(int) * Max(params->arms, 1));
+	for (int i = 0; i < params->arms; i++)
+		bandit->arms_by_name[i] = i;
+	qsort_arg(bandit->arms_by_name, params->arms, sizeof(int), compare_arms,
+			  bandit->arms);
 
 	namestrcpy(&bandit->owner, NameStr(*DatumGetName(values[Anum_bandit_owner - 1])));
 	deconstruct_array(DatumGetArrayTypePCopy(values[Anum_bandit_grantees - 1]),
@@ -160,6 +299,13 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	params->step_scale = DatumGetFloat8(values[Anum_bandit_step_scale - 1]);
 	if (learner_params_problem(params) != NULL)
 		wrong_row(learner_params_problem(params));
+
+	bandit->missing_loss = 1;
+	bandit->loss_high = 1;
+	if (table_has_column(tupdesc, Natts_bandit))
+		read_newer_columns(bandit, values, nulls);
+	bandit->setup.keep_open = params->skipping || bandit->feedback_window != NULL;
+	bandit->fingerprint = fingerprint(&bandit->setup);
 	return bandit;
 }
 
@@ -218,13 +364,6 @@ bandit_by_id(int32 bandit_id)
 		entry->bandit = bandit;
 	}
 	return bandit;
-}
-
-static bool
-same_name(const text *a, const text *b)
-{
-	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
-		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
 /* ----------
@@ -298,7 +437,7 @@ bandit_by_name(text *name, BanditRight right)
 
 	refresh_cache();
 	entry = hash_search(cache_by_name, &hash, HASH_FIND, NULL);
-	if (entry != NULL && same_name(entry->bandit->name, name))
+	if (entry != NULL && bandit_compare_names(entry->bandit->name, name) == 0)
 	{
 		check_right(entry->bandit, right);
 		return entry->bandit;
@@ -319,275 +458,4 @@ bandit_by_name(text *name, BanditRight right)
 	}
 	check_right(bandit, right);
 	return bandit;
-}
-
-/* ----------
- * Making, resetting, dropping
- * ----------
- */
-
-/*
- * Run a statement with the rights of the tables' owner and a safe search_path.
- * It sees what has been committed by now, as the look-up of the bandit did,
- * whatever the isolation level.  Returns the first column of the first row;
- * *found tells whether any row was affected.
- */
-static Datum
-run_as_owner(const char *sql, int nargs, Oid *types, Datum *values,
-			 const char *nulls, bool *found)
-{
-	Relation	rel = table_open(tables()->bandit, AccessShareLock);
-	Oid			owner = rel->rd_rel->relowner;
-	Datum		result = (Datum) 0;
-	SPIPlanPtr	plan;
-	Oid			user;
-	int			context;
-	int			nest_level;
-	bool		isnull;
-
-	table_close(rel, AccessShareLock);
-	GetUserIdAndSecContext(&user, &context);
-	SetUserIdAndSecContext(owner, context | SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_RESTRICTED_OPERATION);
-	nest_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-							 true, 0, false);
-
-	SPI_connect();
-	plan = SPI_prepare(sql, nargs, types);
-	if (plan == NULL ||
-		SPI_execute_snapshot(plan, values, nulls, GetLatestSnapshot(),
-							 InvalidSnapshot, false, true, 0) < 0)
-		elog(ERROR, "could not execute: %s", sql);
-	*found = SPI_processed > 0;
-	if (*found && SPI_tuptable != NULL)
-		result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
-							   &isnull);	/* an integer: by value */
-	SPI_finish();
-
-	AtEOXact_GUC(false, nest_level);
-	SetUserIdAndSecContext(user, context);
-	return result;
-}
-
-/*
- * Change or delete the row of a bandit, which was there a moment ago.  The
- * statement has its identifier as $1 and, if it needs one, a role as $2.
- */
-static void
-change_bandit(const char *sql, Datum bandit_id, Datum role)
-{
-	Oid			types[2] = {INT4OID, NAMEOID};
-	Datum		values[2] = {bandit_id, role};
-	bool		found;
-
-	(void) run_as_owner(sql, 2, types, values, NULL, &found);
-	if (!found)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not change a bandit that is being changed by another transaction")));
-}
-
-static text *
-name_argument(FunctionCallInfo fcinfo)
-{
-	text	   *name;
-
-	if (PG_ARGISNULL(0))
-		null_argument("name");
-	name = PG_GETARG_TEXT_PP(0);
-	if (VARSIZE_ANY_EXHDR(name) == 0 || VARSIZE_ANY_EXHDR(name) > MAX_NAME_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("name of a bandit must have between 1 and %d bytes, not %d",
-						MAX_NAME_BYTES, (int) VARSIZE_ANY_EXHDR(name))));
-	return name;
-}
-
-static int
-compare_names(const void *a, const void *b)
-{
-	const text *x = DatumGetTextPP(*(const Datum *) a);
-	const text *y = DatumGetTextPP(*(const Datum *) b);
-	int			xlen = VARSIZE_ANY_EXHDR(x);
-	int			ylen = VARSIZE_ANY_EXHDR(y);
-	int			result = memcmp(VARDATA_ANY(x), VARDATA_ANY(y), Min(xlen, ylen));
-
-	return result != 0 ? result : xlen - ylen;
-}
-
-/*
- * Check the names of the arms, and return their number.
- */
-static int
-check_arms(ArrayType *array)
-{
-	Datum	   *names;
-	int			n;
-
-	if (ARR_NDIM(array) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("arms must be a one-dimensional array, not one of %d dimensions",
-						ARR_NDIM(array))));
-	if (array_contains_nulls(array))
-		null_argument("the name of an arm");
-	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &names, NULL, &n);
-	qsort(names, n, sizeof(Datum), compare_names);
-	for (int i = 1; i < n; i++)
-	{
-		if (compare_names(&names[i - 1], &names[i]) == 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("arm \"%s\" is named twice",
-							TextDatumGetCString(names[i]))));
-	}
-	return n;
-}
-
-/*
- * bandit_create(name, arms, algorithm, skipping, patience, max_delay, step_scale)
- */
-Datum
-bandit_create(PG_FUNCTION_ARGS)
-{
-	text	   *name;
-	LearnerParams params;
-	Oid			types[8] = {TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID,
-	INT4OID, FLOAT8OID, NAMEOID};
-	Datum		values[8];
-	char		nulls[9] = "        ";
-	Datum		bandit_id;
-	bool		found;
-
-	PreventCommandIfReadOnly("bandit_create()");
-	PreventCommandIfParallelMode("bandit_create()");
-	name = name_argument(fcinfo);
-	if (PG_ARGISNULL(1))
-		null_argument("arms");
-	argument_params(fcinfo, 2, check_arms(PG_GETARG_ARRAYTYPE_P(1)), &params);
-
-	values[0] = PointerGetDatum(name);
-	values[1] = PG_GETARG_DATUM(1);
-	values[2] = PG_GETARG_DATUM(2);
-	values[3] = BoolGetDatum(params.skipping);
-	values[4] = PG_GETARG_DATUM(4);
-	values[5] = PG_GETARG_DATUM(5);
-	nulls[5] = PG_ARGISNULL(5) ? 'n' : ' ';
-	values[6] = PG_GETARG_DATUM(6);
-	values[7] = DirectFunctionCall1(namein,
-									CStringGetDatum(GetUserNameFromId(GetUserId(), false)));
-
-	/*
-	 * The identifier is asked for here, not left to the column's default: who
-	 * could make a function nextval(text) in the extension's schema before the
-	 * extension was, has that one called there.
-	 */
-	bandit_id = run_as_owner("INSERT INTO dexp3.bandit"
-							 " (bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale, owner)"
-							 " VALUES (nextval('dexp3.bandit_id_seq'), $1, ($2)[:], $3, $4, $5, $6, $7, $8)"
-							 " ON CONFLICT (name) DO NOTHING RETURNING bandit_id",
-							 8, types, values, nulls, &found);
-	if (!found)
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("bandit \"%s\" already exists", text_to_cstring(name))));
-	PG_RETURN_DATUM(bandit_id);
-}
-
-/*
- * Look a bandit up in order to change it: it must exist.
- */
-static Datum
-existing_bandit_id(FunctionCallInfo fcinfo, const char *argument)
-{
-	if (PG_ARGISNULL(0))
-		null_argument(argument);
-	return Int32GetDatum(bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_CHANGE)->bandit_id);
-}
-
-/*
- * bandit_reset(name): forget all that was learned
- *
- * The bandit begins another epoch; decisions of earlier ones stay in the log,
- * and feedback for them is told "skipped".
- */
-Datum
-bandit_reset(PG_FUNCTION_ARGS)
-{
-	Datum		bandit_id;
-
-	PreventCommandIfReadOnly("bandit_reset()");
-	PreventCommandIfParallelMode("bandit_reset()");
-	bandit_id = existing_bandit_id(fcinfo, "name");
-	change_bandit("UPDATE dexp3.bandit SET epoch = epoch + 1 WHERE bandit_id = $1",
-				  bandit_id, (Datum) 0);
-	checkpoint_remove(DatumGetInt32(bandit_id));
-	PG_RETURN_VOID();
-}
-
-/*
- * bandit_drop(name): remove a bandit and its log
- */
-Datum
-bandit_drop(PG_FUNCTION_ARGS)
-{
-	Oid			types[1] = {INT4OID};
-	Datum		bandit_id;
-	bool		found;
-
-	PreventCommandIfReadOnly("bandit_drop()");
-	PreventCommandIfParallelMode("bandit_drop()");
-	bandit_id = existing_bandit_id(fcinfo, "name");
-	change_bandit("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id,
-				  (Datum) 0);
-	(void) run_as_owner("DELETE FROM dexp3.feedback WHERE bandit_id = $1",
-						1, types, &bandit_id, NULL, &found);
-	(void) run_as_owner("DELETE FROM dexp3.decision WHERE bandit_id = $1",
-						1, types, &bandit_id, NULL, &found);
-	checkpoint_remove(DatumGetInt32(bandit_id));
-	PG_RETURN_VOID();
-}
-
-static void
-change_grantees(FunctionCallInfo fcinfo, const char *sql)
-{
-	Datum		bandit_id = existing_bandit_id(fcinfo, "bandit");
-	const char *role;
-
-	if (PG_ARGISNULL(1))
-		null_argument("role");
-	role = NameStr(*PG_GETARG_NAME(1));
-	if (strcmp(role, "public") != 0)
-		(void) get_role_oid(role, false);
-	change_bandit(sql, bandit_id, PG_GETARG_DATUM(1));
-}
-
-/*
- * bandit_grant(bandit, role): let a role, or "public", use a bandit
- */
-Datum
-bandit_grant(PG_FUNCTION_ARGS)
-{
-	PreventCommandIfReadOnly("bandit_grant()");
-	PreventCommandIfParallelMode("bandit_grant()");
-	change_grantees(fcinfo, "UPDATE dexp3.bandit"
-					" SET grantees = array_append(array_remove(grantees, $2), $2)"
-					" WHERE bandit_id = $1");
-	PG_RETURN_VOID();
-}
-
-/*
- * bandit_revoke(bandit, role): the opposite
- */
-Datum
-bandit_revoke(PG_FUNCTION_ARGS)
-{
-	PreventCommandIfReadOnly("bandit_revoke()");
-	PreventCommandIfParallelMode("bandit_revoke()");
-	change_grantees(fcinfo, "UPDATE dexp3.bandit"
-					" SET grantees = array_remove(grantees, $2)"
-					" WHERE bandit_id = $1");
-	PG_RETURN_VOID();
 }

@@ -7,7 +7,9 @@
 
 #include "postgres.h"
 
-#include "learner.h"
+#include "datatype/timestamp.h"
+
+#include "fold.h"
 
 /*
  * A row of dexp3.bandit.  It stays valid until the next look-up, so do not keep
@@ -19,7 +21,16 @@ typedef struct Bandit
 	int32		epoch;			/* how often it was reset, from 1 */
 	text	   *name;
 	Datum	   *arms;			/* their names; text */
-	LearnerParams params;
+	int		   *arms_by_name;	/* their numbers, in the order of the names */
+	FoldSetup	setup;
+	uint64		fingerprint;	/* of the setup */
+	Interval   *feedback_window;	/* how long feedback is waited for, or NULL */
+	double		missing_loss;	/* what it counts as then */
+	Interval   *history;		/* how long the log is kept, or NULL */
+	bool		sticky;			/* does a subject stay with its open decision? */
+	double		loss_low;		/* the range of losses */
+	double		loss_high;
+	bool		clamp;			/* are losses beyond it moved to its ends? */
 	NameData	owner;			/* a role */
 	Datum	   *grantees;		/* names of roles that may use it */
 	int			ngrantees;
@@ -35,5 +46,8 @@ typedef enum BanditRight
 extern const Bandit *bandit_by_name(text *name, BanditRight right);
 extern const Bandit *bandit_by_id(int32 bandit_id);
 extern bool bandit_may(const Bandit *bandit, BanditRight right);
+extern int	bandit_find_arm(const Bandit *bandit, const text *name);
+extern bool bandit_is_retired(const Bandit *bandit, int arm);
+extern int	bandit_compare_names(const text *a, const text *b);
 
 #endif							/* DEXP3_BANDIT_H */

@@ -22,6 +22,7 @@
 
 #include "checkpoint.h"
 #include "compat.h"
+#include "insert.h"
 #include "log.h"
 #include "tables.h"
 
@@ -198,8 +199,8 @@ checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold, const Seen *see
 	values[Anum_checkpoint_written_at - 1] =
 		TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
 	values[Anum_checkpoint_state - 1] = PointerGetDatum(state.data);
-	(void) table_insert_row(tables()->checkpoint, values, nulls, Natts_checkpoint,
-							InvalidOid);
+	(void) insert_row(tables()->checkpoint, values, nulls, Natts_checkpoint,
+					  InvalidOid);
 	remove_checkpoints(bandit_id, epoch, range);
 
 	pfree(state.data);

@@ -17,6 +17,12 @@
  * thrown away, to be folded anew from a checkpoint when they are needed; so is a
  * state that an error interrupts half-way (valid).
  *
+ * Rows that are removed.  Old settled rows may be replaced by their sums, see
+ * trim.c.  States that hold them are not affected.  One that does not, because it
+ * is that old, or misses them because they vanished while it was being folded,
+ * is thrown away and folded anew, at last from the sums and what is left of the
+ * log.
+ *
  * PREPARE TRANSACTION is refused after such a write: somebody else would commit
  * it, perhaps never, and feedback for a decision that it settled would have to
  * wait for that.
@@ -33,7 +39,9 @@
 #include "checkpoint.h"
 #include "current.h"
 #include "log.h"
+#include "progress.h"
 #include "tables.h"
+#include "trim.h"
 
 /*
  * Transactions that were still running and so far back or less are found by
@@ -67,15 +75,21 @@ struct Current
 {
 	int32		bandit_id;		/* hash key */
 	int32		epoch;
+	uint64		fingerprint;	/* of the setup it was made with */
+	bool		may_be_trimmed; /* may rows of the log have been removed? */
 	bool		valid;			/* false while it is being changed */
 	MemoryContext context;		/* everything below is in it */
 	Fold		fold;
 	Seen		seen;			/* which transactions have been folded */
 	Seen		next_seen;		/* the same, while catching up */
 	uint64		own_xact;		/* our transaction that has been folded, or 0 */
+	bool		found_own;		/* has catching up found rows of ours? */
 	SubTransactionId written_in;	/* the newest subtransaction of ours that
 									 * wrote rows; invalid if none has */
 	slist_head	saved;			/* SavedStates of subtransactions that wrote */
+	int64		unwritten_from; /* decisions from here on may not have been
+								 * written yet; see current_begin_decisions() */
+	uint64		trim_from;		/* where to look for rows to be removed */
 	int64		checkpoint_events;	/* events that a checkpoint covers ... */
 	int64		committed_checkpoint_events;	/* ... not counting one of the
 												 * transaction under way */
@@ -91,9 +105,8 @@ static dlist_head recently_used = DLIST_STATIC_INIT(recently_used);
 static dlist_head written_states = DLIST_STATIC_INIT(written_states);
 static Size total_size = 0;
 
-/* Has this transaction written to the log, or have rows arrived by COPY and such? */
+/* Has this transaction written to the log? */
 static bool wrote_log = false;
-static bool rows_arrived = false;
 
 /* What tables_log_identity() was when the states were made. */
 static uint64 log_identity = 0;
@@ -131,7 +144,6 @@ current_rows_arrive(int32 bandit_id)
 	Current    *current = states == NULL ? NULL :
 		hash_search(states, &bandit_id, HASH_FIND, NULL);
 
-	rows_arrived = true;
 	if (current != NULL)
 		forget(current);
 }
@@ -166,13 +178,33 @@ limit_memory(Current *current)
 }
 
 /*
- * Make an entry for a bandit, starting from its newest checkpoint.
+ * Fill in the state of a bandit without any row, in its memory context.
+ */
+static void
+init_state(Current *current, const Bandit *bandit)
+{
+	MemoryContext old = MemoryContextSwitchTo(current->context);
+
+	current->bandit_id = bandit->bandit_id;
+	current->epoch = bandit->epoch;
+	current->fingerprint = bandit->fingerprint;
+	current->may_be_trimmed = bandit->history != NULL;
+	current->unwritten_from = PG_INT64_MAX;
+	fold_init(&current->fold, &bandit->setup);
+	seen_init(&current->seen);
+	seen_init(&current->next_seen);
+	slist_init(&current->saved);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Make an entry for a bandit, starting from its newest checkpoint unless that
+ * has turned out to be useless.
  */
 static Current *
-remember(const Bandit *bandit)
+remember(const Bandit *bandit, bool from_checkpoint)
 {
 	MemoryContext context;
-	MemoryContext old;
 	Current    *current;
 
 	if (states == NULL)
@@ -186,20 +218,13 @@ remember(const Bandit *bandit)
 									ALLOCSET_SMALL_SIZES);
 	current = hash_search(states, &bandit->bandit_id, HASH_ENTER, NULL);
 	memset(current, 0, sizeof(Current));
-	current->bandit_id = bandit->bandit_id;
-	current->epoch = bandit->epoch;
 	current->context = context;
 	dlist_push_head(&recently_used, &current->lru);
+	init_state(current, bandit);
 
-	old = MemoryContextSwitchTo(context);
-	fold_init(&current->fold, &bandit->params);
-	seen_init(&current->seen);
-	seen_init(&current->next_seen);
-	slist_init(&current->saved);
-	MemoryContextSwitchTo(old);
-
-	(void) checkpoint_load(bandit->bandit_id, bandit->epoch, &current->fold,
-						   &current->seen);
+	if (from_checkpoint)
+		(void) checkpoint_load(bandit->bandit_id, bandit->epoch, &current->fold,
+							   &current->seen);
 	current->checkpoint_events = current->fold.events;
 	current->committed_checkpoint_events = current->fold.events;
 	return current;
@@ -302,6 +327,7 @@ take_back(Current *current, SubTransactionId subid)
 		saved->seen = swap;
 		current->own_xact = saved->own_xact;
 		current->written_in = saved->written_in;
+		current->unwritten_from = PG_INT64_MAX;
 		current->valid = true;
 		if (current->written_in == InvalidSubTransactionId)
 		{
@@ -360,35 +386,95 @@ typedef struct CatchUp
 {
 	Current    *current;
 	uint64		mine;			/* our transaction, 0 if it has no identifier */
+	bool		has_own;		/* were there rows of ours? */
+	bool		complete;		/* false if rows are missing */
+	Progress   *progress;		/* or NULL */
 } CatchUp;
 
 /*
  * Is a row of this transaction new to the state?
  */
 static bool
-is_new(const void *context, uint64 xact)
+is_new(void *context, uint64 xact)
 {
-	const CatchUp *catch_up = context;
+	CatchUp    *catch_up = context;
 	const Current *current = catch_up->current;
 
 	if (xact == current->own_xact)
 		return false;
 	if (xact == catch_up->mine)
+	{
+		catch_up->has_own = true;
 		return true;
+	}
 	return seen_includes(&current->next_seen, xact) &&
 		!seen_includes(&current->seen, xact);
+}
+
+static void
+report_progress(const CatchUp *catch_up)
+{
+	if (catch_up->progress != NULL && catch_up->current->fold.events % 1024 == 0)
+		progress_report(catch_up->progress, catch_up->current->fold.events);
 }
 
 static void
 visit_decision(void *context, const void *row)
 {
 	fold_decision(&((CatchUp *) context)->current->fold, row);
+	report_progress(context);
 }
 
 static void
 visit_settlement(void *context, const void *row)
 {
 	fold_settlement(&((CatchUp *) context)->current->fold, row);
+	report_progress(context);
+}
+
+static void
+visit_trimmed(void *context, const void *row)
+{
+	fold_trimmed(&((CatchUp *) context)->current->fold, row);
+}
+
+/*
+ * Is this a removal of rows that the state may not know of?
+ */
+static bool
+is_unknown(void *context, uint64 xact)
+{
+	return !seen_includes(&((CatchUp *) context)->current->seen, xact);
+}
+
+/*
+ * Check that the rows which this removal took away are in the state.  That is so
+ * if all transactions up to the newest that wrote one of them had been folded
+ * before, save those that are still running.
+ */
+static void
+check_removal(void *context, const void *row)
+{
+	CatchUp    *catch_up = context;
+	const Current *current = catch_up->current;
+	const Trimmed *trimmed = row;
+	const Seen *seen = &current->seen;
+
+	if (seen->next == 0)
+	{
+		/* the state was folded from scratch: removals up to now are in it */
+		if (trimmed->xact != catch_up->mine &&
+			!seen_includes(&current->next_seen, trimmed->xact))
+			catch_up->complete = false;
+		return;
+	}
+	if (seen->next <= trimmed->newest_xact)
+		catch_up->complete = false;
+	for (int i = 0; i < seen->nrunning && seen->running[i] <= trimmed->newest_xact; i++)
+	{
+		if (!seen_is_running(&current->next_seen, seen->running[i]))
+			catch_up->complete = false;
+	}
 }
 
 /*
@@ -416,15 +502,19 @@ fold_new_rows(CatchUp *catch_up, LogTable table, LogVisitor visit,
 }
 
 /*
- * Bring a state up to date.  A new one, not valid yet, may lack rows that this
- * transaction has written; an old one holds them.
+ * Bring a state up to date, or to a certain later moment.  A new one, not valid
+ * yet, may lack rows that this transaction has written; an old one holds them.
+ * Returns false, with the state not valid, if rows that it needs have been
+ * removed.
  */
-static void
-bring_up_to_date(Current *current)
+static bool
+bring_up_to_date(Current *current, const Seen *moment, Progress *progress)
 {
 	CatchUp		catch_up = {
 		.current = current,
-		.mine = U64FromFullTransactionId(GetTopFullTransactionIdIfAny())
+		.mine = U64FromFullTransactionId(GetTopFullTransactionIdIfAny()),
+		.complete = true,
+		.progress = progress
 	};
 	bool		made_now = !current->valid;
 	const Seen *seen = &current->seen;
@@ -432,12 +522,15 @@ bring_up_to_date(Current *current)
 	uint64		from;
 	uint64		before;
 
-	seen_now(&current->next_seen);
+	if (moment != NULL)
+		seen_copy(&current->next_seen, moment);
+	else
+		seen_now(&current->next_seen);
 
 	/* if nothing has happened since, it ends here: bulk operations rely on it */
 	if (!made_now && seen->next == current->next_seen.next &&
 		seen->nrunning == current->next_seen.nrunning)
-		return;
+		return true;
 
 	/*
 	 * New rows can only come from transactions that were running or had not
@@ -458,15 +551,26 @@ bring_up_to_date(Current *current)
 
 	/* a decision must be there before its settlement */
 	current->valid = false;
+	if (current->may_be_trimmed && seen->next == 0)
+		log_scan(LOG_TRIMMED, current->bandit_id, current->epoch, from, before,
+				 is_new, visit_trimmed, &catch_up);
 	fold_new_rows(&catch_up, LOG_DECISIONS, visit_decision, from, before);
 	fold_new_rows(&catch_up, LOG_SETTLEMENTS, visit_settlement, from, before);
-	if (made_now && (wrote_log || rows_arrived))
-		mark_written(current);
+	if (current->may_be_trimmed)
+	{
+		log_scan(LOG_TRIMMED, current->bandit_id, current->epoch,
+				 seen->nrunning > 0 ? seen->running[0] : seen->next, PG_UINT64_MAX,
+				 is_unknown, check_removal, &catch_up);
+		if (!catch_up.complete)
+			return false;
+	}
 
 	swap = current->seen;
 	current->seen = current->next_seen;
 	current->next_seen = swap;
+	current->found_own = catch_up.has_own;
 	current->valid = true;
+	return true;
 }
 
 /*
@@ -488,17 +592,27 @@ current_state(const Bandit *bandit)
 		hash_search(states, &bandit->bandit_id, HASH_FIND, NULL);
 	if (current != NULL &&
 		(!current->valid || current->epoch != bandit->epoch ||
-		 !learner_same_params(&current->fold.learner.params, &bandit->params)))
+		 current->fingerprint != bandit->fingerprint))
 	{
 		forget(current);
 		current = NULL;
 	}
 	if (current == NULL)
-		current = remember(bandit);
+		current = remember(bandit, true);
 	else
 		dlist_move_head(&recently_used, &current->lru);
 
-	bring_up_to_date(current);
+	for (bool from_checkpoint = true; !bring_up_to_date(current, NULL, NULL); from_checkpoint = false)
+	{
+		CHECK_FOR_INTERRUPTS();
+		forget(current);
+		current = remember(bandit, from_checkpoint);
+	}
+	if (current->found_own)
+	{
+		mark_written(current);
+		current->found_own = false;
+	}
 	limit_memory(current);
 	return current;
 }
@@ -509,6 +623,33 @@ current_fold(Current *current)
 	return &current->fold;
 }
 
+/*
+ * Fold the whole log of a bandit again, into a state that is not remembered.
+ * *running is the remembered one at the same moment.
+ */
+Fold *
+current_replay(const Bandit *bandit, Fold **running)
+{
+	Current    *replayed = palloc(sizeof(Current));
+	Current    *remembered;
+	Progress	progress;
+
+	/* if rows are removed just now, it must be done again */
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		remembered = current_state(bandit);
+		memset(replayed, 0, sizeof(Current));
+		replayed->context = CurrentMemoryContext;
+		init_state(replayed, bandit);
+		progress_start(&progress, "rows", remembered->fold.events);
+	} while (!bring_up_to_date(replayed, NULL, &progress) ||
+			 !bring_up_to_date(remembered, &replayed->seen, NULL));
+
+	*running = &remembered->fold;
+	return &replayed->fold;
+}
+
 /* ----------
  * Writing
  * ----------
@@ -516,10 +657,10 @@ current_fold(Current *current)
 
 /*
  * Do what must come before the first row that a transaction writes: write a
- * checkpoint if one is due.
+ * checkpoint if one is due, and remove some old rows that it covers.
  */
 void
-current_prepare_to_write(Current *current)
+current_prepare_to_write(Current *current, const Bandit *bandit)
 {
 	Size		size = fold_checkpoint_size(&current->fold);
 	int64		due = CHECKPOINT_EVENTS + size / BYTES_PER_EVENT;
@@ -536,6 +677,18 @@ current_prepare_to_write(Current *current)
 	checkpoint_write(current->bandit_id, current->epoch, &current->fold,
 					 &current->seen, 8 * due);
 	current->checkpoint_events = current->fold.events;
+	if (bandit->history != NULL && XactIsoLevel == XACT_READ_COMMITTED)
+		(void) current_trim(current, bandit, due, &current->trim_from);
+}
+
+/*
+ * Replace up to so many old decisions and their settlements by their sums, and
+ * return how many; see trim_log() for *from.
+ */
+int64
+current_trim(Current *current, const Bandit *bandit, int64 limit, uint64 *from)
+{
+	return trim_log(bandit, current->fold.learner.round, &current->seen, limit, from);
 }
 
 void
@@ -549,6 +702,50 @@ current_add_decision(Current *current, const Decision *decision)
 }
 
 /*
+ * Add many decisions.  Their rows are written later than they are folded, at the
+ * latest before current_end_decisions().
+ */
+void
+current_begin_decisions(Current *current)
+{
+	begin_write(current);
+}
+
+void
+current_add_one_of_many(Current *current, RowInserter *inserter,
+						const Decision *decision)
+{
+	current->unwritten_from = Min(current->unwritten_from, decision->decision_id);
+	log_append_one_of_many(inserter, decision);
+	fold_decision(&current->fold, decision);
+}
+
+void
+current_end_decisions(Current *current)
+{
+	current->unwritten_from = PG_INT64_MAX;
+	current->valid = true;
+}
+
+/*
+ * Make sure that a decision which has just been settled is still in the log.
+ * Otherwise it had been settled before, and both rows were removed in the very
+ * moment between the look at them and now; nobody else could have settled it
+ * since.
+ */
+static void
+check_still_there(int64 decision_id)
+{
+	Decision	decision;
+
+	if (!log_find_decision(decision_id, &decision))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not settle decision " INT64_FORMAT ", which was settled and removed from the log by another transaction",
+						decision_id)));
+}
+
+/*
  * Settle a decision, unless somebody else has, or is about to: then return
  * false.
  */
@@ -559,6 +756,9 @@ current_add_settlement(Current *current, const Settlement *settlement)
 
 	begin_write(current);
 	added = log_append_settlement(settlement);
+	if (added && current->may_be_trimmed &&
+		settlement->decision_id < current->unwritten_from)
+		check_still_there(settlement->decision_id);
 	if (added)
 		fold_settlement(&current->fold, settlement);
 	account_for(current);
@@ -590,13 +790,11 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 			/* rows have arrived, and it is not known whether they will stay */
 			take_back_all(TopSubTransactionId);
 			log_forget_arrivals();
-			rows_arrived = false;
 			break;
 		case XACT_EVENT_ABORT:
 			take_back_all(TopSubTransactionId);
 			log_forget_arrivals();
 			wrote_log = false;
-			rows_arrived = false;
 			break;
 		case XACT_EVENT_COMMIT:
 			while (!dlist_is_empty(&written_states))
@@ -611,7 +809,6 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 			}
 			log_forget_arrivals();
 			wrote_log = false;
-			rows_arrived = false;
 			break;
 		default:
 			break;

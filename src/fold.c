@@ -14,13 +14,24 @@
  * Start with an empty log.  Everything is allocated in the current context.
  */
 void
-fold_init(Fold *fold, const LearnerParams *params)
+fold_init(Fold *fold, const FoldSetup *setup)
 {
+	const LearnerParams *params = &setup->params;
 	Size		arms = params->arms;
 
 	memset(fold, 0, sizeof(Fold));
+	fold->keep_open = setup->keep_open;
 	learner_init(&fold->learner, params,
 				 palloc0(NUM_VECTORS(params->algorithm) * arms * sizeof(double)));
+	if (setup->head_start != NULL)
+		memcpy(fold->learner.z, setup->head_start, arms * sizeof(double));
+	if (setup->retired != NULL)
+	{
+		bool	   *retired = palloc(arms);
+
+		memcpy(retired, setup->retired, arms);
+		learner_retire(&fold->learner, retired);
+	}
 	fold->weights = palloc(arms * sizeof(double));
 	if (params->algorithm == DEDA)
 		fold->tie_round = palloc0(arms * sizeof(int64));
@@ -119,9 +130,13 @@ reserve_open(Fold *fold, int64 n)
 }
 
 static void
-add_open(Fold *fold, int64 round, int64 decision_id)
+add_open(Fold *fold, int64 round, int64 decision_id, TimestampTz decided_at)
 {
-	OpenDecision decision = {.round = round, .decision_id = decision_id};
+	OpenDecision decision = {
+		.round = round,
+		.decision_id = decision_id,
+		.decided_at = decided_at
+	};
 	int64		place;
 
 	reserve_open(fold, 1);
@@ -171,8 +186,9 @@ fold_decision(Fold *fold, const Decision *decision)
 	if (learner->params.algorithm == DEDA)
 		learner->longest_delay = fmax(learner->longest_delay,
 									  (double) decision->delay);
-	if (learner->params.skipping)
-		add_open(fold, decision->ticket.round, decision->decision_id);
+	if (fold->keep_open)
+		add_open(fold, decision->ticket.round, decision->decision_id,
+				 decision->decided_at);
 	fold->events++;
 }
 
@@ -214,7 +230,7 @@ fold_settlement(Fold *fold, const Settlement *settlement)
 {
 	Learner    *learner = &fold->learner;
 
-	if (learner->params.skipping)
+	if (fold->keep_open)
 		close_open(fold, settlement->round - settlement->feedback.delay,
 					settlement->decision_id);
 
@@ -246,6 +262,31 @@ fold_settlement(Fold *fold, const Settlement *settlement)
 		}
 	}
 	fold->events++;
+}
+
+/*
+ * Fold a row of dexp3.trimmed: decisions that were all settled, and their
+ * settlements.
+ */
+void
+fold_trimmed(Fold *fold, const Trimmed *trimmed)
+{
+	Learner    *learner = &fold->learner;
+
+	fold_check_arm(fold, trimmed->arms - 1);
+	learner->round += trimmed->rounds;
+	learner->cumulative_delay += trimmed->cumulative_delay;
+	for (int i = 0; i < trimmed->arms; i++)
+		learner->z[i] += trimmed->z[i];
+	if (learner->params.algorithm == DEDA)
+	{
+		for (int i = 0; i < trimmed->arms; i++)
+			learner->m[i] += trimmed->m[i];
+		learner->lbck += trimmed->lbck;
+		learner->longest_delay = fmax(learner->longest_delay,
+									  trimmed->longest_delay);
+	}
+	fold->events += 2 * trimmed->rounds;
 }
 
 /*
@@ -320,12 +361,15 @@ fold_restore(Fold *fold, const Fold *saved)
  * Checkpoints: a fold and the moment it was made at, as bytes
  *
  * They are read by the cluster that wrote them only, so native representation
- * will do; a change of layout must change CHECKPOINT_FORMAT, and makes older
- * checkpoints useless but not wrong.
+ * will do.  A change of layout must change CHECKPOINT_FORMAT; a checkpoint that
+ * cannot be read is useless but not wrong.
  * ----------
  */
 
-#define CHECKPOINT_FORMAT	1
+#define CHECKPOINT_FORMAT	2
+
+/* The format before this one, which did not know when a decision was made. */
+#define CHECKPOINT_FORMAT_TIMELESS	1
 
 typedef struct CheckpointHeader
 {
@@ -387,7 +431,7 @@ fold_checkpoint_size(const Fold *fold)
 
 	return sizeof(CheckpointHeader) +
 		(NUM_VECTORS(params->algorithm) + 1) * (Size) params->arms * sizeof(double) +
-		2 * (fold->open_end - fold->open_first - fold->open_closed);
+		4 * (fold->open_end - fold->open_first - fold->open_closed);
 }
 
 void
@@ -419,6 +463,7 @@ fold_serialize(const Fold *fold, const Seen *seen, StringInfo buf)
 			continue;
 		append_difference(&open, fold->open[i].round - previous.round);
 		append_difference(&open, fold->open[i].decision_id - previous.decision_id);
+		append_difference(&open, fold->open[i].decided_at - previous.decided_at);
 		previous = fold->open[i];
 	}
 	header.open_size = open.len;
@@ -436,16 +481,17 @@ fold_serialize(const Fold *fold, const Seen *seen, StringInfo buf)
 }
 
 /*
- * Read a checkpoint into a new fold, made with the same parameters.  Returns
- * false if it is of another format.
+ * Read a checkpoint into a new fold, made with the same parameters except that
+ * arms may have been added.  Returns false if it is of another format.
  */
 bool
 fold_deserialize(Fold *fold, Seen *seen, const char *data, Size size)
 {
 	Learner    *learner = &fold->learner;
-	Size		arms = learner->params.arms;
-	Size		vectors_size = NUM_VECTORS(learner->params.algorithm) * arms * sizeof(double);
-	Size		ties_size = fold->tie_round != NULL ? arms * sizeof(int64) : 0;
+	double	   *vectors[4] = {learner->z, learner->m, learner->z_tie, learner->m_tie};
+	int			nvectors = NUM_VECTORS(learner->params.algorithm);
+	Size		vector_size;
+	Size		ties_size;
 	OpenDecision open = {0};
 	const char *end = data + size;
 	CheckpointHeader header;
@@ -453,11 +499,14 @@ fold_deserialize(Fold *fold, Seen *seen, const char *data, Size size)
 	if (size < sizeof(header))
 		return false;
 	memcpy(&header, data, sizeof(header));
-	if (header.format != CHECKPOINT_FORMAT ||
-		header.arms != learner->params.arms ||
+	vector_size = (Size) header.arms * sizeof(double);
+	ties_size = fold->tie_round != NULL ? (Size) header.arms * sizeof(int64) : 0;
+	if ((header.format != CHECKPOINT_FORMAT &&
+		 header.format != CHECKPOINT_FORMAT_TIMELESS) ||
+		header.arms < 0 || header.arms > learner->params.arms ||
 		header.algorithm != (int32) learner->params.algorithm ||
 		header.nrunning < 0 || header.nopen < 0 || header.nopen > header.open_size ||
-		size != sizeof(header) + vectors_size + ties_size +
+		size != sizeof(header) + nvectors * vector_size + ties_size +
 		header.nrunning * sizeof(uint64) + header.open_size)
 		return false;
 
@@ -470,8 +519,11 @@ fold_deserialize(Fold *fold, Seen *seen, const char *data, Size size)
 
 	/* the bytes need not be aligned */
 	data += sizeof(header);
-	memcpy(learner->z, data, vectors_size);
-	data += vectors_size;
+	for (int i = 0; i < nvectors; i++)
+	{
+		memcpy(vectors[i], data, vector_size);
+		data += vector_size;
+	}
 	if (ties_size > 0)
 		memcpy(fold->tie_round, data, ties_size);
 	data += ties_size;
@@ -484,6 +536,8 @@ fold_deserialize(Fold *fold, Seen *seen, const char *data, Size size)
 	{
 		data = read_difference(data, end, &open.round);
 		data = read_difference(data, end, &open.decision_id);
+		if (header.format != CHECKPOINT_FORMAT_TIMELESS)
+			data = read_difference(data, end, &open.decided_at);
 		fold->open[fold->open_end++] = open;
 	}
 	return true;

@@ -39,6 +39,7 @@ learner_init(Learner *learner, const LearnerParams *params, double *vectors)
 {
 	memset(learner, 0, sizeof(*learner));
 	learner->params = *params;
+	learner->playable = params->arms;
 	learner->log_arms = log(params->arms);
 	learner->z = vectors;
 	if (params->algorithm == DEDA)
@@ -50,12 +51,21 @@ learner_init(Learner *learner, const LearnerParams *params, double *vectors)
 	}
 }
 
-bool
-learner_same_params(const LearnerParams *a, const LearnerParams *b)
+/*
+ * Let some arms not be drawn any more; at least LEARNER_MIN_ARMS must be left.
+ * What they have lost so far, and what is still to come, counts as before, but K
+ * is the number of the others.  The flags, one an arm, stay in use.
+ */
+void
+learner_retire(Learner *learner, const bool *retired)
 {
-	return a->arms == b->arms && a->algorithm == b->algorithm &&
-		a->skipping == b->skipping && a->patience == b->patience &&
-		a->max_delay == b->max_delay && a->step_scale == b->step_scale;
+	int32_t		playable = 0;
+
+	for (int32_t i = 0; i < learner->params.arms; i++)
+		playable += !retired[i];
+	learner->retired = retired;
+	learner->playable = playable;
+	learner->log_arms = log(playable);
 }
 
 const char *
@@ -115,7 +125,7 @@ double
 learner_step_size(const Learner *learner, int64_t delay)
 {
 	const LearnerParams *params = &learner->params;
-	double		arms = params->arms;
+	double		arms = learner->playable;
 	double		log_arms = learner->log_arms;
 	double		t = (double) learner->round + 1;
 	double		cumulative_delay = learner->cumulative_delay +
@@ -143,16 +153,48 @@ learner_step_size(const Learner *learner, int64_t delay)
 }
 
 /*
+ * The same for those arms only that are not excluded; the others weigh nothing.
+ */
+static double
+some_weights(const Learner *learner, double step_size, const bool *excluded,
+			 double *weights)
+{
+	int32_t		arms = learner->params.arms;
+	const double *z = learner->z;
+	double		least = DBL_MAX;
+	double		total = 0;
+
+	for (int32_t i = 0; i < arms; i++)
+	{
+		if (!excluded[i] && z[i] < least)
+			least = z[i];
+	}
+	for (int32_t i = 0; i < arms; i++)
+	{
+		weights[i] = excluded[i] ? 0 : exp(-step_size * (z[i] - least));
+		total += weights[i];
+	}
+	return total;
+}
+
+/*
  * Fill in the weight exp(-eta (z_i - min z)) of every arm, and return their
  * sum; the probability of arm i is weights[i] / sum.
+ *
+ * excluded, unless it is NULL, has a flag for each arm that cannot be drawn; not
+ * all of them may be set.
  */
 double
-learner_weights(const Learner *learner, double step_size, double *weights)
+learner_weights(const Learner *learner, double step_size, const bool *excluded,
+				double *weights)
 {
 	int32_t		arms = learner->params.arms;
 	const double *z = learner->z;
 	double		least = z[0];
 	double		total = 0;
+
+	if (excluded != NULL)
+		return some_weights(learner, step_size, excluded, weights);
 
 	for (int32_t i = 1; i < arms; i++)
 		least = z[i] < least ? z[i] : least;
@@ -217,6 +259,55 @@ learner_first_in_time(const Learner *learner)
 }
 
 /*
+ * Return the bound on the regret that the paper proves for what has been seen so
+ * far: the number of rounds, the delays, the rounds that were skipped.  For
+ * DADA_IX it holds with probability 1 - delta, otherwise in expectation.
+ *
+ * c = step_scale enters through Theorems 3.1 and 4.1, which hold for any
+ * non-increasing step size: with eta_t = c eta, the term in 1 / eta_T is divided
+ * by c, the sum of eta_t multiplied.
+ */
+double
+learner_regret_bound(const Learner *learner, double skipped, double longest_delay,
+					 double delta)
+{
+	double		c = learner->params.step_scale;
+	double		arms = learner->playable;
+	double		log_arms = learner->log_arms;
+	double		t = (double) learner->round;
+	double		delays = learner->cumulative_delay;
+
+	switch (learner->params.algorithm)
+	{
+		case DADA:				/* Corollary 3.2; section 5, (eq:skipped) */
+			return skipped + (1 / c + 2 * c) * sqrt(log_arms * (t * arms + delays));
+
+		case DADA_IX:			/* Corollary 4.2; section 5 */
+			{
+				double		sum = 2 * t * arms + delays;
+
+				return skipped + (1 / c + c) * sqrt(3 * log_arms * sum) +
+					(2 / c * sqrt(sum / (3 * log_arms)) + longest_delay + 2) *
+					log(2 / delta) / 2;
+			}
+
+		case DEDA:
+
+			/*
+			 * Theorem 6.2 with its losses, which are not all known, at most 1:
+			 * sum over O_t and D_t is then twice the cumulative delay.
+			 */
+			{
+				double		d = learner->longest_delay;
+
+				return 4 * d * d + 6 * d + 2 +
+					(2 + sqrt(2)) * sqrt(log_arms * (2 * delays + t * arms));
+			}
+	}
+	return 0;					/* not reached */
+}
+
+/*
  * Return for how many words of open rounds there must be room in a draw.
  */
 int64_t
@@ -237,17 +328,19 @@ learner_open_words_in_draw(const Learner *learner)
 }
 
 /*
- * Pick the arm of the next round, and make out its ticket.
+ * Pick the arm of the next round, and make out its ticket.  The arms that are
+ * excluded, see learner_weights(), include those that have retired.
  *
  * weights is room for K numbers and holds the weights afterwards.
  */
 void
 learner_pick(const Learner *learner, int64_t delay, double uniform,
-			 double *weights, Ticket *ticket, double *step_size)
+			 const bool *excluded, double *weights,
+			 Ticket *ticket, double *step_size)
 {
 	Algorithm	algorithm = learner->params.algorithm;
 	double		eta = learner_step_size(learner, delay);
-	double		total = learner_weights(learner, eta, weights);
+	double		total = learner_weights(learner, eta, excluded, weights);
 	int32_t		arm = sample(weights, learner->params.arms, total, uniform);
 
 	ticket->round = learner->round + 1;
@@ -270,7 +363,8 @@ void
 learner_draw(Learner *learner, int64_t delay, double uniform,
 			 double *weights, Ticket *ticket, double *step_size)
 {
-	learner_pick(learner, delay, uniform, weights, ticket, step_size);
+	learner_pick(learner, delay, uniform, learner->retired, weights, ticket,
+				 step_size);
 
 	learner->cumulative_delay += (double) learner->outstanding;
 	learner->outstanding++;

@@ -57,6 +57,8 @@ typedef struct LearnerParams
 typedef struct Learner
 {
 	LearnerParams params;
+	const bool *retired;		/* arms not to be drawn any more; NULL: none */
+	int32_t		playable;		/* K: how many of the arms are left */
 	double		log_arms;		/* ln K */
 
 	int64_t		round;			/* t, the number of decisions made */
@@ -106,7 +108,7 @@ typedef struct Feedback
 extern void learner_init(Learner *learner, const LearnerParams *params,
 						 double *vectors);
 
-extern bool learner_same_params(const LearnerParams *a, const LearnerParams *b);
+extern void learner_retire(Learner *learner, const bool *retired);
 
 /* Checking. Each returns NULL, or what is wrong in a few words. */
 extern const char *learner_params_problem(const LearnerParams *params);
@@ -116,11 +118,14 @@ extern const char *learner_ticket_problem(const Learner *learner,
 /* The formulas. */
 extern double learner_step_size(const Learner *learner, int64_t delay);
 extern double learner_weights(const Learner *learner, double step_size,
-							  double *weights);
+							  const bool *excluded, double *weights);
 extern void learner_pick(const Learner *learner, int64_t delay, double uniform,
-						 double *weights, Ticket *ticket, double *step_size);
+						 const bool *excluded, double *weights,
+						 Ticket *ticket, double *step_size);
 extern int64_t learner_first_in_time(const Learner *learner);
 extern int64_t learner_open_words_in_draw(const Learner *learner);
+extern double learner_regret_bound(const Learner *learner, double skipped,
+								   double longest_delay, double delta);
 extern void learner_feedback(const Learner *learner, const Ticket *ticket,
 							 double loss, Feedback *feedback);
 extern void learner_add_feedback(Learner *learner, const Feedback *feedback);

@@ -2,7 +2,7 @@
  * log.c
  *	  The append-only log of managed bandits: dexp3.decision and dexp3.feedback.
  *
- * Rows are written directly, not through the executor, see tables.c; the
+ * Rows are written directly, not through the executor, see insert.c; the
  * callers refuse in read-only transactions and check privileges.  Every row
  * carries xact, the full identifier of the top-level transaction that wrote it
  * here.
@@ -27,11 +27,14 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -57,13 +60,12 @@ xact_datum(uint64 xact)
 	return FullTransactionIdGetDatum(FullTransactionIdFromU64(xact));
 }
 
-void
-log_append_decision(const Decision *decision)
+static void
+form_decision(const Decision *decision, Datum *values, bool *nulls)
 {
-	Datum		values[Natts_decision];
-	bool		nulls[Natts_decision] = {0};
 	const Ticket *ticket = &decision->ticket;
 
+	memset(nulls, 0, sizeof(bool) * Natts_decision);
 	values[Anum_decision_decision_id - 1] = Int64GetDatum(decision->decision_id);
 	values[Anum_decision_bandit_id - 1] = Int32GetDatum(decision->bandit_id);
 	values[Anum_decision_epoch - 1] = Int32GetDatum(decision->epoch);
@@ -83,8 +85,38 @@ log_append_decision(const Decision *decision)
 	values[Anum_decision_m - 1] = Float8GetDatum(ticket->m);
 	nulls[Anum_decision_m - 1] = ticket->m == 0;
 
-	(void) table_insert_row(tables()->decision, values, nulls, Natts_decision,
-							InvalidOid);
+	values[Anum_decision_subject - 1] = PointerGetDatum(decision->subject);
+	nulls[Anum_decision_subject - 1] = decision->subject == NULL;
+}
+
+void
+log_append_decision(const Decision *decision)
+{
+	Datum		values[Natts_decision];
+	bool		nulls[Natts_decision];
+
+	form_decision(decision, values, nulls);
+	(void) insert_row(tables()->decision, values, nulls, Natts_decision, InvalidOid);
+}
+
+/*
+ * Append many decisions without subjects: log_begin_decisions(),
+ * log_append_one_of_many() for each, insert_end().
+ */
+RowInserter *
+log_begin_decisions(void)
+{
+	return insert_begin(tables()->decision);
+}
+
+void
+log_append_one_of_many(RowInserter *inserter, const Decision *decision)
+{
+	Datum		values[Natts_decision];
+	bool		nulls[Natts_decision];
+
+	form_decision(decision, values, nulls);
+	insert_one_of_many(inserter, values, nulls, Natts_decision);
 }
 
 /*
@@ -118,8 +150,11 @@ log_append_settlement(const Settlement *settlement)
 	values[Anum_feedback_lbck - 1] = Float8GetDatum(feedback->lbck);
 	nulls[Anum_feedback_lbck - 1] = skipped || feedback->lbck == 0;
 
-	return table_insert_row(tables()->feedback, values, nulls, Natts_feedback,
-							tables()->feedback_pkey);
+	values[Anum_feedback_expired - 1] = BoolGetDatum(true);
+	nulls[Anum_feedback_expired - 1] = !settlement->expired;
+
+	return insert_row(tables()->feedback, values, nulls, Natts_feedback,
+					  tables()->feedback_pkey);
 }
 
 /* ----------
@@ -136,23 +171,58 @@ typedef struct RowScan
 	TupleTableSlot *slot;
 } RowScan;
 
+/* By which index to scan. */
+typedef enum LogOrder
+{
+	BY_ID,						/* of the decision */
+	BY_XACT,					/* by bandit, epoch, xact */
+	BY_SUBJECT					/* by bandit, subject, decision; decisions only */
+} LogOrder;
+
+static Oid
+log_table(LogTable table)
+{
+	switch (table)
+	{
+		case LOG_DECISIONS:
+			return tables()->decision;
+		case LOG_SETTLEMENTS:
+			return tables()->feedback;
+		case LOG_TRIMMED:
+			return tables()->trimmed;
+	}
+	return InvalidOid;			/* not reached */
+}
+
+static Oid
+log_index(LogTable table, LogOrder order)
+{
+	switch (table)
+	{
+		case LOG_DECISIONS:
+			return order == BY_ID ? tables()->decision_pkey :
+				order == BY_XACT ? tables()->decision_log_idx :
+				tables()->decision_subject_idx;
+		case LOG_SETTLEMENTS:
+			return order == BY_ID ? tables()->feedback_pkey :
+				tables()->feedback_log_idx;
+		case LOG_TRIMMED:
+			return tables()->trimmed_log_idx;
+	}
+	return InvalidOid;			/* not reached */
+}
+
 static void
-begin_rows(RowScan *rows, LogTable table, bool by_id, Snapshot snapshot,
+begin_rows(RowScan *rows, LogTable table, LogOrder order, Snapshot snapshot,
 		   ScanKey keys, int nkeys)
 {
-	bool		decisions = table == LOG_DECISIONS;
-
 	/* opening a table may bring news about its indexes, so ask for them then */
-	rows->table = table_open_checked(decisions ? tables()->decision : tables()->feedback,
-									 AccessShareLock);
-	rows->index = index_open(decisions ?
-							 (by_id ? tables()->decision_pkey : tables()->decision_log_idx) :
-							 (by_id ? tables()->feedback_pkey : tables()->feedback_log_idx),
-							 AccessShareLock);
+	rows->table = table_open_checked(log_table(table), AccessShareLock);
+	rows->index = index_open(log_index(table, order), AccessShareLock);
 	rows->slot = MakeSingleTupleTableSlot(RelationGetDescr(rows->table),
 										  table_slot_callbacks(rows->table));
 	rows->scan = BeginIndexScan(rows->table, rows->index, snapshot, nkeys);
-	rows->scan->xs_want_itup = !by_id;
+	rows->scan->xs_want_itup = order == BY_XACT;
 	index_rescan(rows->scan, keys, nkeys, NULL, 0);
 }
 
@@ -174,7 +244,7 @@ begin_row_by_id(RowScan *rows, LogTable table, Snapshot snapshot, int64 decision
 	ScanKeyData key;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(decision_id));
-	begin_rows(rows, table, true, snapshot, &key, 1);
+	begin_rows(rows, table, BY_ID, snapshot, &key, 1);
 	return index_getnext_slot(rows->scan, ForwardScanDirection, rows->slot);
 }
 
@@ -210,6 +280,7 @@ read_decision(TupleTableSlot *slot, Decision *decision)
 	decision->delay = nulls[Anum_decision_delay - 1] ? NO_DELAY :
 		DatumGetInt32(values[Anum_decision_delay - 1]);
 	decision->decided_at = DatumGetTimestampTz(values[Anum_decision_decided_at - 1]);
+	decision->subject = NULL;
 	ticket->round = DatumGetInt64(values[Anum_decision_round - 1]);
 	ticket->arm = arm_or_none(values[Anum_decision_arm - 1],
 							  nulls[Anum_decision_arm - 1]);
@@ -235,6 +306,9 @@ read_settlement(TupleTableSlot *slot, Settlement *settlement)
 	settlement->round = DatumGetInt64(values[Anum_feedback_round - 1]);
 	settlement->received_at = DatumGetTimestampTz(values[Anum_feedback_received_at - 1]);
 	settlement->skipped = nulls[Anum_feedback_loss - 1];
+	settlement->expired = table_has_column(slot->tts_tupleDescriptor,
+										   Anum_feedback_expired) &&
+		!nulls[Anum_feedback_expired - 1];
 	settlement->loss = float8_or_zero(values[Anum_feedback_loss - 1],
 									  settlement->skipped);
 	feedback->delay = DatumGetInt64(values[Anum_feedback_delay - 1]);
@@ -246,6 +320,69 @@ read_settlement(TupleTableSlot *slot, Settlement *settlement)
 										nulls[Anum_feedback_expected - 1]);
 	feedback->lbck = float8_or_zero(values[Anum_feedback_lbck - 1],
 									nulls[Anum_feedback_lbck - 1]);
+}
+
+/*
+ * Return the numbers of an array without nulls.
+ */
+static const double *
+read_numbers(Datum value, int *n)
+{
+	ArrayType  *array = DatumGetArrayTypeP(value);
+
+	if (array_contains_nulls(array) || ARR_ELEMTYPE(array) != FLOAT8OID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("wrong array in dexp3.trimmed")));
+	*n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	return (const double *) ARR_DATA_PTR(array);
+}
+
+/*
+ * Read a row of dexp3.trimmed; its vectors live in the current context.
+ */
+static void
+read_trimmed(TupleTableSlot *slot, Trimmed *trimmed)
+{
+	Datum	   *values = slot->tts_values;
+	int			m_arms;
+
+	slot_getallattrs(slot);
+	trimmed->xact = U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_trimmed_xact - 1]));
+	trimmed->newest_xact =
+		U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_trimmed_newest_xact - 1]));
+	trimmed->rounds = DatumGetInt64(values[Anum_trimmed_rounds - 1]);
+	trimmed->cumulative_delay = DatumGetFloat8(values[Anum_trimmed_cumulative_delay - 1]);
+	trimmed->longest_delay = (double) DatumGetInt64(values[Anum_trimmed_longest_delay - 1]);
+	trimmed->lbck = DatumGetFloat8(values[Anum_trimmed_lbck - 1]);
+	trimmed->z = read_numbers(values[Anum_trimmed_z - 1], &trimmed->arms);
+	trimmed->m = read_numbers(values[Anum_trimmed_m - 1], &m_arms);
+	if (m_arms != trimmed->arms)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("wrong array in dexp3.trimmed")));
+}
+
+/*
+ * Is the row that was fetched still the one of the index entry?  On a standby
+ * vacuum does not wait for this scan, and its place may have been taken.
+ */
+static bool
+is_same_row(LogTable table, TupleTableSlot *slot, int32 bandit_id, Datum xact)
+{
+	bool		isnull;
+	Datum		row_bandit_id;
+	Datum		row_xact;
+
+	row_bandit_id = slot_getattr(slot, table == LOG_DECISIONS ? Anum_decision_bandit_id :
+								 table == LOG_SETTLEMENTS ? Anum_feedback_bandit_id :
+								 Anum_trimmed_bandit_id, &isnull);
+	row_xact = slot_getattr(slot, table == LOG_DECISIONS ? Anum_decision_xact :
+							table == LOG_SETTLEMENTS ? Anum_feedback_xact :
+							Anum_trimmed_xact, &isnull);
+	return DatumGetInt32(row_bandit_id) == bandit_id &&
+		FullTransactionIdEquals(DatumGetFullTransactionId(row_xact),
+								DatumGetFullTransactionId(xact));
 }
 
 /*
@@ -266,7 +403,7 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_XID8GE, xact_datum(from));
 	ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_XID8LT, xact_datum(before));
 
-	begin_rows(&rows, table, false, SnapshotSelf, keys, lengthof(keys));
+	begin_rows(&rows, table, BY_XACT, SnapshotSelf, keys, lengthof(keys));
 	while (index_getnext_tid(rows.scan, ForwardScanDirection) != NULL)
 	{
 		bool		isnull;
@@ -275,7 +412,8 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 
 		CHECK_FOR_INTERRUPTS();
 		if (!wanted(context, U64FromFullTransactionId(DatumGetFullTransactionId(xact))) ||
-			!index_fetch_heap(rows.scan, rows.slot))
+			!index_fetch_heap(rows.scan, rows.slot) ||
+			!is_same_row(table, rows.slot, bandit_id, xact))
 			continue;
 		if (table == LOG_DECISIONS)
 		{
@@ -284,15 +422,48 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 			read_decision(rows.slot, &decision);
 			visit(context, &decision);
 		}
-		else
+		else if (table == LOG_SETTLEMENTS)
 		{
 			Settlement	settlement;
 
 			read_settlement(rows.slot, &settlement);
 			visit(context, &settlement);
 		}
+		else
+		{
+			Trimmed		trimmed;
+
+			read_trimmed(rows.slot, &trimmed);
+			visit(context, &trimmed);
+		}
 	}
 	end_rows(&rows);
+}
+
+/*
+ * Find the newest decision of a subject that is wanted.
+ */
+bool
+log_find_by_subject(int32 bandit_id, text *subject, DecisionFilter wanted,
+					void *context, Decision *decision)
+{
+	RowScan		rows;
+	ScanKeyData keys[2];
+	Verdict		verdict = LOOK_ON;
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
+	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid,
+						   C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(subject));
+	begin_rows(&rows, LOG_DECISIONS, BY_SUBJECT, SnapshotSelf, keys, lengthof(keys));
+	while (verdict == LOOK_ON &&
+		   index_getnext_slot(rows.scan, BackwardScanDirection, rows.slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		read_decision(rows.slot, decision);
+		verdict = wanted(context, decision);
+	}
+	end_rows(&rows);
+	return verdict == TAKE_IT;
 }
 
 bool
@@ -330,8 +501,13 @@ log_settlement_status(int64 decision_id, TransactionId *settler,
 			*speculative_token = dirty.speculativeToken;
 		}
 		else
-			status = slot_attisnull(rows.slot, Anum_feedback_loss) ?
-				IS_SKIPPED : IS_SETTLED;
+		{
+			Settlement	settlement;
+
+			read_settlement(rows.slot, &settlement);
+			status = settlement.skipped ? IS_SKIPPED :
+				settlement.expired ? IS_EXPIRED : IS_SETTLED;
+		}
 	}
 	end_rows(&rows);
 	return status;

@@ -8,10 +8,14 @@
 #include "postgres.h"
 
 #include "fold.h"
+#include "insert.h"
 
 /* Writing */
 extern int64 log_next_decision_id(void);
 extern void log_append_decision(const Decision *decision);
+extern RowInserter *log_begin_decisions(void);
+extern void log_append_one_of_many(RowInserter *inserter,
+								   const Decision *decision);
 extern bool log_append_settlement(const Settlement *settlement);
 extern uint64 log_current_xact(void);
 
@@ -25,11 +29,12 @@ extern void log_forget_arrivals(void);
 typedef enum LogTable
 {
 	LOG_DECISIONS,
-	LOG_SETTLEMENTS
+	LOG_SETTLEMENTS,
+	LOG_TRIMMED
 } LogTable;
 
 /* Is a row of this transaction wanted?  And here it is. */
-typedef bool (*LogFilter) (const void *context, uint64 xact);
+typedef bool (*LogFilter) (void *context, uint64 xact);
 typedef void (*LogVisitor) (void *context, const void *row);
 
 extern void log_scan(LogTable table, int32 bandit_id, int32 epoch,
@@ -37,12 +42,27 @@ extern void log_scan(LogTable table, int32 bandit_id, int32 epoch,
 					 LogFilter wanted, LogVisitor visit, void *context);
 extern bool log_find_decision(int64 decision_id, Decision *decision);
 
+/* Is this the decision that was looked for? */
+typedef enum Verdict
+{
+	TAKE_IT,
+	LOOK_ON,
+	GIVE_UP						/* older ones are not, either */
+} Verdict;
+
+typedef Verdict (*DecisionFilter) (void *context, const Decision *decision);
+
+extern bool log_find_by_subject(int32 bandit_id, text *subject,
+								DecisionFilter wanted, void *context,
+								Decision *decision);
+
 /* What is known about the settlement of a decision. */
 typedef enum SettlementStatus
 {
 	NOT_SETTLED,
 	IS_SETTLED,
 	IS_SKIPPED,
+	IS_EXPIRED,
 	BEING_SETTLED				/* by another transaction that is running */
 } SettlementStatus;
 

@@ -223,7 +223,7 @@ bandit_state_probabilities(PG_FUNCTION_ARGS)
 
 	state_view(state, &learner);
 	weights = palloc(sizeof(double) * learner.params.arms);
-	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY),
+	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY), NULL,
 							weights);
 	elements = palloc(sizeof(Datum) * learner.params.arms);
 	for (int i = 0; i < learner.params.arms; i++)

@@ -1,6 +1,6 @@
 /*
  * tables.c
- *	  Find the extension's tables, notice when they change, write to them.
+ *	  Find the extension's tables, and notice when they change.
  *
  * The identifiers are looked up once.  An invalidation message for any of the
  * tables makes them stale.  dexp3.bandit also has a trigger that sends such a
@@ -8,32 +8,19 @@
  * about bandits expires in all sessions when that change commits: caches compare
  * tables_generation().  tables_log_identity() changes when the log is another
  * one, because the extension was made again or the tables were truncated.
- *
- * Rows are inserted without the executor, but with what PostgreSQL promises to
- * the tables' owner: indexes are maintained, constraints checked, and triggers
- * AFTER INSERT FOR EACH ROW fired.  Triggers BEFORE INSERT or FOR EACH STATEMENT
- * and rules are for SQL statements only.  All that may run functions of the
- * owner's.  They must not use bandits, which are in the middle of something.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "access/tableam.h"
-#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
-#include "commands/trigger.h"
-#include "executor/executor.h"
-#include "fmgr.h"
-#include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "compat.h"
 #include "tables.h"
 
 static Tables known;
@@ -41,8 +28,6 @@ static bool known_valid = false;
 static uint64 generation = 1;
 static uint64 log_identity = 1;
 static Oid	log_files[2];		/* of decision and feedback */
-
-static bool inserting = false;
 
 static void
 relation_invalidated(Datum arg pg_attribute_unused(), Oid relid)
@@ -114,6 +99,15 @@ find_file(Oid relid)
 	return file;
 }
 
+/*
+ * Find something that older versions of the install script do not make.
+ */
+static Oid
+find_newer(const char *name, Oid schema)
+{
+	return get_relname_relid(name, schema);
+}
+
 const Tables *
 tables(void)
 {
@@ -132,10 +126,13 @@ tables(void)
 	found.decision = find("decision", schema);
 	found.decision_pkey = find("decision_pkey", schema);
 	found.decision_log_idx = find("decision_log_idx", schema);
+	found.decision_subject_idx = find_newer("decision_subject_idx", schema);
 	found.decision_id_seq = find("decision_id_seq", schema);
 	found.feedback = find("feedback", schema);
 	found.feedback_pkey = find("feedback_pkey", schema);
 	found.feedback_log_idx = find("feedback_log_idx", schema);
+	found.trimmed = find_newer("trimmed", schema);
+	found.trimmed_log_idx = find_newer("trimmed_log_idx", schema);
 	found.checkpoint = find("checkpoint", schema);
 	found.checkpoint_idx = find("checkpoint_idx", schema);
 
@@ -154,15 +151,28 @@ tables(void)
 /* The types of their columns. */
 static const Oid bandit_types[Natts_bandit] = {
 	INT4OID, TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID, INT4OID, FLOAT8OID,
-	INT4OID, TIMESTAMPTZOID, NAMEOID, NAMEARRAYOID
+	INT4OID, TIMESTAMPTZOID, NAMEOID, NAMEARRAYOID,
+	INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID,
+	TEXTARRAYOID, FLOAT8ARRAYOID
 };
 static const Oid decision_types[Natts_decision] = {
 	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, FLOAT8OID, FLOAT8OID,
-	TIMESTAMPTZOID, XID8OID, INT4OID, INT4OID, FLOAT8OID, FLOAT8OID
+	TIMESTAMPTZOID, XID8OID, INT4OID, INT4OID, FLOAT8OID, FLOAT8OID,
+	TEXTOID
 };
 static const Oid feedback_types[Natts_feedback] = {
 	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID, XID8OID,
-	FLOAT8OID, FLOAT8OID, INT4OID, FLOAT8OID, FLOAT8OID
+	FLOAT8OID, FLOAT8OID, INT4OID, FLOAT8OID, FLOAT8OID,
+	BOOLOID
+};
+static const Oid trimmed_types[Natts_trimmed] = {
+	INT8OID, INT4OID, INT4OID, XID8OID, XID8OID,
+	INT8MULTIRANGEOID, INT8MULTIRANGEOID, INT8MULTIRANGEOID,
+	INT8OID, INT8OID, INT8OID, FLOAT8OID, INT8OID,
+	TIMESTAMPTZOID, TIMESTAMPTZOID, FLOAT8OID,
+	FLOAT8ARRAYOID, FLOAT8ARRAYOID,
+	INT8ARRAYOID, INT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID,
+	FLOAT8ARRAYOID, FLOAT8ARRAYOID, FLOAT8ARRAYOID
 };
 static const Oid checkpoint_types[Natts_checkpoint] = {
 	INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, BYTEAOID
@@ -180,22 +190,29 @@ table_open_checked(Oid relid, LOCKMODE lockmode)
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	const Oid  *types;
 	int			natts;
+	int			natts_1_0;
+	int			live;
 	bool		fits;
 
 	/* opening it may have brought news about all of them */
 	if (relid == tables()->decision)
-		types = decision_types, natts = Natts_decision;
+		types = decision_types, natts = Natts_decision, natts_1_0 = Natts_decision_1_0;
 	else if (relid == tables()->feedback)
-		types = feedback_types, natts = Natts_feedback;
+		types = feedback_types, natts = Natts_feedback, natts_1_0 = Natts_feedback_1_0;
+	else if (relid == tables()->trimmed)
+		types = trimmed_types, natts = natts_1_0 = Natts_trimmed;
 	else if (relid == tables()->checkpoint)
-		types = checkpoint_types, natts = Natts_checkpoint;
+		types = checkpoint_types, natts = natts_1_0 = Natts_checkpoint;
 	else
-		types = bandit_types, natts = Natts_bandit;
+		types = bandit_types, natts = Natts_bandit, natts_1_0 = Natts_bandit_1_0;
 
-	fits = tupdesc->natts >= natts;
-	for (int i = 0; fits && i < tupdesc->natts; i++)
-		fits = i < natts ? TupleDescAttr(tupdesc, i)->atttypid == types[i] :
-			TupleDescAttr(tupdesc, i)->attisdropped;
+	/* behind the columns there may be others that were added and dropped again */
+	live = tupdesc->natts;
+	while (live > 0 && TupleDescAttr(tupdesc, live - 1)->attisdropped)
+		live--;
+	fits = live == natts || live == natts_1_0;
+	for (int i = 0; fits && i < live; i++)
+		fits = TupleDescAttr(tupdesc, i)->atttypid == types[i];
 	if (!fits)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -206,99 +223,10 @@ table_open_checked(Oid relid, LOCKMODE lockmode)
 }
 
 /*
- * Fail if a function is called in the middle of an insertion.
- */
-void
-tables_refuse_while_inserting(void)
-{
-	if (inserting)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("cannot use bandits while a row is inserted in schema \"dexp3\""),
-				 errdetail("A trigger, constraint or index that was added to a table there calls a function that does.")));
-}
-
-static bool
-insert_row(Relation rel, TupleTableSlot *slot, Oid if_new_in)
-{
-	EState	   *estate = CreateExecutorState();
-	ResultRelInfo *relinfo = makeNode(ResultRelInfo);
-	bool		conflict = false;
-	List	   *recheck;
-
-	/* it is in no range table */
-	InitResultRelInfo(relinfo, rel, 0, NULL, 0);
-	estate->es_opened_result_relations = list_make1(relinfo);
-	ExecOpenIndices(relinfo, false);
-	if (RelationGetDescr(rel)->constr != NULL)
-		ExecConstraints(relinfo, slot, estate);
-
-	if (OidIsValid(if_new_in))
-	{
-		TransactionId xid = GetCurrentTransactionId();
-		uint32		token = SpeculativeInsertionLockAcquire(xid);
-
-		table_tuple_insert_speculative(rel, slot, GetCurrentCommandId(true),
-									   0, NULL, token);
-		recheck = InsertIndexTuples(relinfo, slot, estate,
-									list_make1_oid(if_new_in), &conflict);
-		table_tuple_complete_speculative(rel, slot, token, !conflict);
-		SpeculativeInsertionLockRelease(xid);
-	}
-	else
-	{
-		table_tuple_insert(rel, slot, GetCurrentCommandId(true), 0, NULL);
-		recheck = InsertIndexTuples(relinfo, slot, estate, NIL, NULL);
-	}
-
-	/* foreign keys and deferrable constraints are triggers, too */
-	if (!conflict && relinfo->ri_TrigDesc != NULL &&
-		relinfo->ri_TrigDesc->trig_insert_after_row)
-	{
-		AfterTriggerBeginQuery();
-		ExecARInsertTriggers(estate, relinfo, slot, recheck, NULL);
-		AfterTriggerEndQuery(estate);
-	}
-
-	ExecResetTupleTable(estate->es_tupleTable, false);
-	ExecCloseResultRelations(estate);
-	FreeExecutorState(estate);
-	return !conflict;
-}
-
-/*
- * Insert a row; privileges and read-only transactions are the caller's business.
- * If it conflicts with another one in the unique index if_new_in, be that
- * committed or not, it is not inserted, and false is returned.
+ * Has a table this column, which only newer versions of the install script make?
  */
 bool
-table_insert_row(Oid relid, const Datum *values, const bool *nulls, int natts,
-				 Oid if_new_in)
+table_has_column(TupleDesc tupdesc, int attno)
 {
-	Relation	rel = table_open_checked(relid, RowExclusiveLock);
-	TupleDesc	tupdesc = RelationGetDescr(rel);
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(tupdesc, table_slot_callbacks(rel));
-	bool		inserted;
-
-	memcpy(slot->tts_values, values, sizeof(Datum) * natts);
-	memcpy(slot->tts_isnull, nulls, sizeof(bool) * natts);
-	for (int i = natts; i < tupdesc->natts; i++)
-		slot->tts_isnull[i] = true; /* dropped */
-	ExecStoreVirtualTuple(slot);
-	slot->tts_tableOid = relid;
-
-	inserting = true;
-	PG_TRY();
-	{
-		inserted = insert_row(rel, slot, if_new_in);
-	}
-	PG_FINALLY();
-	{
-		inserting = false;
-	}
-	PG_END_TRY();
-
-	ExecDropSingleTupleTableSlot(slot);
-	table_close(rel, NoLock);
-	return inserted;
+	return attno <= tupdesc->natts && !TupleDescAttr(tupdesc, attno - 1)->attisdropped;
 }

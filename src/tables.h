@@ -2,13 +2,16 @@
  * tables.h
  *	  The tables in schema dexp3 as C sees them.
  *
- * The column numbers mirror the install script.
+ * The column numbers mirror the install script.  Columns and tables that are
+ * newer than version 1.0 of it may be missing until ALTER EXTENSION UPDATE: a
+ * table without them has fewer columns, and a missing table is InvalidOid.
  */
 #ifndef DEXP3_TABLES_H
 #define DEXP3_TABLES_H
 
 #include "postgres.h"
 
+#include "access/tupdesc.h"
 #include "storage/lockdefs.h"
 #include "utils/relcache.h"
 
@@ -27,7 +30,16 @@ enum
 	Anum_bandit_created_at,
 	Anum_bandit_owner,
 	Anum_bandit_grantees,
-	Natts_bandit = Anum_bandit_grantees
+	Natts_bandit_1_0 = Anum_bandit_grantees,
+	Anum_bandit_feedback_window,
+	Anum_bandit_missing_loss,
+	Anum_bandit_history,
+	Anum_bandit_sticky,
+	Anum_bandit_loss_range,
+	Anum_bandit_clamp,
+	Anum_bandit_retired,
+	Anum_bandit_head_start,
+	Natts_bandit = Anum_bandit_head_start
 };
 
 /* dexp3.decision: one row a choose */
@@ -46,7 +58,9 @@ enum
 	Anum_decision_delay,
 	Anum_decision_z,
 	Anum_decision_m,
-	Natts_decision = Anum_decision_m
+	Natts_decision_1_0 = Anum_decision_m,
+	Anum_decision_subject,
+	Natts_decision = Anum_decision_subject
 };
 
 /* dexp3.feedback: one row a settled or skipped decision */
@@ -64,7 +78,41 @@ enum
 	Anum_feedback_arm,
 	Anum_feedback_expected,
 	Anum_feedback_lbck,
-	Natts_feedback = Anum_feedback_lbck
+	Natts_feedback_1_0 = Anum_feedback_lbck,
+	Anum_feedback_expired,
+	Natts_feedback = Anum_feedback_expired
+};
+
+/* dexp3.trimmed: the sums of rows that were removed from the other two */
+enum
+{
+	Anum_trimmed_first_decision = 1,
+	Anum_trimmed_bandit_id,
+	Anum_trimmed_epoch,
+	Anum_trimmed_xact,
+	Anum_trimmed_newest_xact,
+	Anum_trimmed_decisions,
+	Anum_trimmed_skipped,
+	Anum_trimmed_expired,
+	Anum_trimmed_rounds,
+	Anum_trimmed_skipped_rounds,
+	Anum_trimmed_expired_rounds,
+	Anum_trimmed_cumulative_delay,
+	Anum_trimmed_longest_delay,
+	Anum_trimmed_last_decision,
+	Anum_trimmed_last_feedback,
+	Anum_trimmed_lbck,
+	Anum_trimmed_z,
+	Anum_trimmed_m,
+	Anum_trimmed_arm_decisions,
+	Anum_trimmed_arm_settled,
+	Anum_trimmed_arm_loss,
+	Anum_trimmed_arm_inverse,
+	Anum_trimmed_arm_inverse2,
+	Anum_trimmed_arm_weighted,
+	Anum_trimmed_arm_weighted_inverse,
+	Anum_trimmed_arm_weighted2,
+	Natts_trimmed = Anum_trimmed_arm_weighted2
 };
 
 /* dexp3.checkpoint: folded states, for a quick start */
@@ -88,10 +136,13 @@ typedef struct Tables
 	Oid			decision;
 	Oid			decision_pkey;
 	Oid			decision_log_idx;
+	Oid			decision_subject_idx;
 	Oid			decision_id_seq;
 	Oid			feedback;
 	Oid			feedback_pkey;
 	Oid			feedback_log_idx;
+	Oid			trimmed;
+	Oid			trimmed_log_idx;
 	Oid			checkpoint;
 	Oid			checkpoint_idx;
 } Tables;
@@ -100,9 +151,7 @@ extern const Tables *tables(void);
 extern uint64 tables_generation(void);
 extern uint64 tables_log_identity(void);
 extern void tables_init(void);
-extern void tables_refuse_while_inserting(void);
 extern Relation table_open_checked(Oid relid, LOCKMODE lockmode);
-extern bool table_insert_row(Oid relid, const Datum *values, const bool *nulls,
-							 int natts, Oid if_new_in);
+extern bool table_has_column(TupleDesc tupdesc, int attno);
 
 #endif							/* DEXP3_TABLES_H */

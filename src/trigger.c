@@ -35,6 +35,7 @@
 #include "compat.h"
 #include "current.h"
 #include "feedback.h"
+#include "insert.h"
 #include "log.h"
 #include "tables.h"
 
@@ -198,19 +199,15 @@ take_row(const FeedbackColumns *columns, TupleTableSlot *old, TupleTableSlot *ne
 	bool		old_null = true;
 	Datum		decision = slot_getattr(new, columns->decision, &decision_null);
 	Datum		value = slot_getattr(new, columns->value, &value_null);
-	double		number;
 
 	if (old != NULL)
 		(void) slot_getattr(old, columns->value, &old_null);
 	if (decision_null || value_null || !old_null)
 		return;
 
-	number = datum_to_double(value, columns->value_type);
-	if (columns->is_reward)
-		number = reward_to_loss(number);
-	else
-		check_loss(number);
-	(void) give_feedback(datum_to_int64(decision, columns->decision_type), number);
+	(void) give_feedback(datum_to_int64(decision, columns->decision_type),
+						 datum_to_double(value, columns->value_type),
+						 columns->is_reward ? IS_REWARD : IS_LOSS);
 }
 
 static void
@@ -363,9 +360,9 @@ bandit_feedback_trigger(PG_FUNCTION_ARGS)
 }
 
 /*
- * Trigger on dexp3.decision and dexp3.feedback, for rows that come from COPY, a
- * restore or replication: xact is the transaction under which they become
- * visible here, whatever it was elsewhere.
+ * Trigger on the tables of the log, for rows that come from COPY, a restore or
+ * replication: xact is the transaction under which they become visible here,
+ * whatever it was elsewhere.
  */
 Datum
 bandit_log_arrival(PG_FUNCTION_ARGS)
@@ -374,12 +371,14 @@ bandit_log_arrival(PG_FUNCTION_ARGS)
 	TupleDesc	tupdesc;
 	Oid			relid;
 	int			bandit_attno = 0;
-	int			xact_attno = 0;
-	Datum		xact;
-	bool		isnull = false;
+	int			xact_attnos[2];
+	int			nxacts = 1;
+	Datum		xacts[2];
+	bool		nulls[2] = {0};
+	bool		isnull;
 
 	check_called_as_trigger(fcinfo, "log_arrival");
-	tables_refuse_while_inserting();
+	refuse_while_inserting();
 	if (!TRIGGER_FIRED_BEFORE(trigdata->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) ||
 		!TRIGGER_FIRED_BY_INSERT(trigdata->tg_event))
@@ -390,15 +389,23 @@ bandit_log_arrival(PG_FUNCTION_ARGS)
 	if (relid == tables()->decision)
 	{
 		bandit_attno = Anum_decision_bandit_id;
-		xact_attno = Anum_decision_xact;
+		xact_attnos[0] = Anum_decision_xact;
 	}
 	else if (relid == tables()->feedback)
 	{
 		bandit_attno = Anum_feedback_bandit_id;
-		xact_attno = Anum_feedback_xact;
+		xact_attnos[0] = Anum_feedback_xact;
+	}
+	else if (relid == tables()->trimmed)
+	{
+		/* when the rows that are gone arrived here is not known */
+		bandit_attno = Anum_trimmed_bandit_id;
+		xact_attnos[0] = Anum_trimmed_xact;
+		xact_attnos[1] = Anum_trimmed_newest_xact;
+		nxacts = 2;
 	}
 	else
-		protocol_violated(trigdata, "on dexp3.decision or dexp3.feedback");
+		protocol_violated(trigdata, "on dexp3.decision, dexp3.feedback or dexp3.trimmed");
 
 	tupdesc = RelationGetDescr(trigdata->tg_relation);
 	if (relid == tables()->decision)
@@ -412,10 +419,9 @@ bandit_log_arrival(PG_FUNCTION_ARGS)
 	}
 	current_rows_arrive(DatumGetInt32(heap_getattr(trigdata->tg_trigtuple,
 												   bandit_attno, tupdesc, &isnull)));
-	xact = FullTransactionIdGetDatum(FullTransactionIdFromU64(log_current_xact()));
-	isnull = false;
+	xacts[0] = xacts[1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(log_current_xact()));
 	return PointerGetDatum(heap_modify_tuple_by_cols(trigdata->tg_trigtuple, tupdesc,
-													 1, &xact_attno, &xact, &isnull));
+													 nxacts, xact_attnos, xacts, nulls));
 }
 
 /*

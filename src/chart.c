@@ -1,0 +1,560 @@
+/*
+ * chart.c
+ *	  Charts of how a managed bandit is doing.
+ *
+ * They show what is in the log of the current epoch, and read it with the rights
+ * of whoever asks.  Everything is counted in a grid of columns (rounds, or
+ * delays) and series (arms, or what became of a decision) by one query, so that a
+ * chart does not become larger with the log.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "arguments.h"
+#include "bandit.h"
+#include "svg.h"
+
+PG_FUNCTION_INFO_V1(bandit_chart);
+
+#define MAX_COLUMNS		100		/* more than there are bars of delays */
+
+/* Series of arms: with more arms than colours, the last one is all others. */
+#define MAX_SERIES		PLOT_COLOURS
+
+/* A line has at most so many points, each the mean of at least so many losses. */
+#define LINE_POINTS		25
+#define LINE_LOSSES		40
+
+/* Up to this, each delay has a bar of its own; shorter axes look odd. */
+#define LONGEST_EXACT_DELAY		30
+#define LEAST_LONGEST_DELAY		9
+
+/* The least part of the range of losses that a chart shows. */
+#define LEAST_RANGE		0.05
+
+/* How long names may be, in columns of a terminal. */
+#define TITLE_WIDTH		60
+#define LEGEND_WIDTH	18
+
+/* One column of one series: decisions, and the sum of their losses. */
+typedef struct Cell
+{
+	int64		count;
+	double		loss;
+} Cell;
+
+typedef struct Chart
+{
+	int32		bandit_id;
+	int32		epoch;
+	double		loss_low;		/* the range of losses */
+	double		loss_high;
+
+	/* what is in the log */
+	int64		decisions;
+	int64		first_round;
+	int64		last_round;
+	char	   *since;
+	char	   *until;
+	int64		trimmed;		/* decisions that are not in the log any more */
+	Datum		arms;			/* numbers of the arms shown, an array */
+	int			narms;
+	char	   *names[MAX_SERIES];	/* of the series of arms, as XML */
+
+	/* the grid: rows of cells for all series, and then their sum */
+	int			nseries;
+	int			ncolumns;
+	Cell	   *cells;
+	Column		columns[MAX_COLUMNS];
+
+	Plot		plot;
+} Chart;
+
+/*
+ * What is there?  $1 bandit_id, $2 epoch, $3 how many arms to show: those that
+ * were chosen most.
+ */
+static const char *const contents_query =
+"WITH chosen AS ("
+"  SELECT arm, count(*) AS decisions, min(round) AS first, max(round) AS last,"
+"   min(decided_at) AS since, max(decided_at) AS until"
+"  FROM dexp3.decision WHERE bandit_id = $1 AND epoch = $2 GROUP BY arm),"
+" shown AS ("
+"  SELECT a.arm::integer, a.name"
+"  FROM dexp3.bandit b CROSS JOIN LATERAL unnest(b.arms) WITH ORDINALITY AS a (name, arm)"
+"   LEFT JOIN chosen c ON c.arm = a.arm"
+"  WHERE b.bandit_id = $1 ORDER BY coalesce(c.decisions, 0) DESC, a.arm LIMIT $3)"
+" SELECT coalesce(sum(decisions), 0)::bigint, min(first), max(last),"
+"  to_char(min(since), 'YYYY-MM-DD HH24:MI'), to_char(max(until), 'YYYY-MM-DD HH24:MI'),"
+"  (SELECT coalesce(sum(rounds), 0)::bigint FROM dexp3.trimmed"
+"   WHERE bandit_id = $1 AND epoch = $2),"
+"  (SELECT coalesce(array_agg(arm ORDER BY arm), '{}') FROM shown),"
+"  (SELECT coalesce(array_agg(name ORDER BY arm), '{}') FROM shown)"
+" FROM chosen";
+
+/*
+ * The grids: column, series, count and sum of losses.  $1 bandit_id, $2 epoch, $3
+ * first round, $4 number of rounds, $5 number of columns, $6 the arms shown.
+ */
+static const char *const share_query =
+"SELECT ((round - $3) * $5 / $4)::integer,"
+"  coalesce(array_position($6, arm) - 1, cardinality($6)), count(*), 0::float8"
+" FROM dexp3.decision WHERE bandit_id = $1 AND epoch = $2 GROUP BY 1, 2";
+
+static const char *const loss_query =
+"SELECT ((round - delay - $3) * $5 / $4)::integer,"
+"  coalesce(array_position($6, arm) - 1, cardinality($6)), count(*), sum(loss)"
+" FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2 AND loss IS NOT NULL GROUP BY 1, 2";
+
+/* $3 the least delay in each column. */
+static const char *const delay_query =
+"SELECT width_bucket(delay::float8, $3) - 1,"
+"  CASE WHEN loss IS NULL THEN 2 WHEN expired THEN 1 ELSE 0 END, count(*), 0::float8"
+" FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2 GROUP BY 1, 2";
+
+static const char *const longest_delay_query =
+"SELECT max(delay)::float8 FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2";
+
+/*
+ * Run a query; the result is in SPI_tuptable.  All queries of a chart see what
+ * the calling statement sees.
+ */
+static void
+run_query(const char *sql, int nargs, Oid *types, Datum *values)
+{
+	if (SPI_execute_with_args(sql, nargs, types, values, NULL, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not execute: %s", sql);
+}
+
+static Datum
+result_value(uint64 row, int column, bool *isnull)
+{
+	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column, isnull);
+}
+
+/*
+ * Find out what is in the log.
+ */
+static void
+read_contents(Chart *chart, int arms)
+{
+	bool		others = arms > MAX_SERIES;
+	Oid			types[] = {INT4OID, INT4OID, INT4OID};
+	Datum		values[] = {
+		Int32GetDatum(chart->bandit_id),
+		Int32GetDatum(chart->epoch),
+		Int32GetDatum(others ? MAX_SERIES - 1 : arms)
+	};
+	Datum	   *names;
+	bool		isnull;
+
+	run_query(contents_query, lengthof(values), types, values);
+	chart->decisions = DatumGetInt64(result_value(0, 1, &isnull));
+	chart->trimmed = DatumGetInt64(result_value(0, 6, &isnull));
+	if (chart->decisions == 0)
+		return;
+
+	chart->first_round = DatumGetInt64(result_value(0, 2, &isnull));
+	chart->last_round = DatumGetInt64(result_value(0, 3, &isnull));
+	chart->since = TextDatumGetCString(result_value(0, 4, &isnull));
+	chart->until = TextDatumGetCString(result_value(0, 5, &isnull));
+	chart->arms = result_value(0, 7, &isnull);
+	deconstruct_array(DatumGetArrayTypeP(result_value(0, 8, &isnull)), TEXTOID, -1, false,
+					  TYPALIGN_INT, &names, NULL, &chart->narms);
+	for (int i = 0; i < chart->narms; i++)
+		chart->names[i] = xml_text(DatumGetTextPP(names[i]), LEGEND_WIDTH);
+	if (others)
+	{
+		chart->names[chart->narms] = psprintf("%d others", arms - chart->narms);
+		chart->narms++;
+	}
+}
+
+static Cell *
+series_cells(const Chart *chart, int series)
+{
+	return &chart->cells[series * chart->ncolumns];
+}
+
+static Cell
+series_total(const Chart *chart, int series)
+{
+	Cell	   *cells = series_cells(chart, series);
+	Cell		total = {0};
+
+	for (int i = 0; i < chart->ncolumns; i++)
+	{
+		total.count += cells[i].count;
+		total.loss += cells[i].loss;
+	}
+	return total;
+}
+
+/*
+ * Fill the grid with the result of a query.
+ */
+static void
+read_cells(Chart *chart)
+{
+	Cell	   *all;
+
+	chart->cells = palloc0(sizeof(Cell) * (chart->nseries + 1) * chart->ncolumns);
+	all = series_cells(chart, chart->nseries);
+	for (uint64 row = 0; row < SPI_processed; row++)
+	{
+		bool		isnull;
+		int			column = DatumGetInt32(result_value(row, 1, &isnull));
+		int			series = DatumGetInt32(result_value(row, 2, &isnull));
+		Cell		cell = {
+			.count = DatumGetInt64(result_value(row, 3, &isnull)),
+			.loss = DatumGetFloat8(result_value(row, 4, &isnull))
+		};
+
+		/* somebody may have changed rows of the log */
+		if (column < 0 || column >= chart->ncolumns || series >= chart->nseries)
+			continue;
+		series_cells(chart, series)[column] = cell;
+		all[column].count += cell.count;
+		all[column].loss += cell.loss;
+	}
+}
+
+/*
+ * Count by rounds and arms.  There are about as many columns as decisions in each
+ * of them.
+ */
+static void
+read_arms(Chart *chart, const char *sql)
+{
+	int64		before = chart->first_round - 1;
+	int64		rounds = chart->last_round - before;
+	int			columns = (int) fmin(sqrt((double) chart->decisions), Min(rounds, MAX_COLUMNS));
+	Oid			types[] = {INT4OID, INT4OID, INT8OID, INT8OID, INT4OID, INT4ARRAYOID};
+	Datum		values[] = {
+		Int32GetDatum(chart->bandit_id),
+		Int32GetDatum(chart->epoch),
+		Int64GetDatum(chart->first_round),
+		Int64GetDatum(rounds),
+		Int32GetDatum(columns),
+		chart->arms
+	};
+
+	run_query(sql, lengthof(values), types, values);
+	chart->nseries = chart->narms;
+	chart->ncolumns = columns;
+	read_cells(chart);
+	for (int i = 0; i < columns; i++)
+	{
+		chart->columns[i].left = before + (double) rounds * i / columns;
+		chart->columns[i].right = before + (double) rounds * (i + 1) / columns;
+	}
+	chart->plot.x = plot_scale(before, chart->last_round, 1, 6);
+}
+
+static void
+draw_nothing(Chart *chart, const char *what)
+{
+	plot_message(&chart->plot,
+				 psprintf("no %s %s", what, chart->trimmed > 0 ? "left" : "yet"));
+}
+
+static void
+draw_round_axis(Chart *chart)
+{
+	plot_x_axis(&chart->plot);
+	plot_x_title(&chart->plot, chart->since, "round", chart->until);
+}
+
+/*
+ * Draw the share of each arm in the decisions, the first arm on top.
+ */
+static void
+draw_share(Chart *chart)
+{
+	Plot	   *plot = &chart->plot;
+	Cell	   *all;
+
+	read_arms(chart, share_query);
+	all = series_cells(chart, chart->nseries);
+	plot->y = plot_scale(0, 100, 1, 5);
+	for (int arm = chart->narms - 1; arm >= 0; arm--)
+	{
+		Cell	   *cells = series_cells(chart, arm);
+
+		for (int i = 0; i < chart->ncolumns; i++)
+		{
+			chart->columns[i].low = chart->columns[i].high;
+			chart->columns[i].high += all[i].count > 0 ?
+				100.0 * cells[i].count / all[i].count : NAN;
+		}
+		plot_area(plot, arm + 1, chart->columns, chart->ncolumns);
+	}
+	for (int arm = 0; arm < chart->narms; arm++)
+		plot_legend(plot, arm + 1, chart->names[arm],
+					psprintf("%s%%", number_label(100.0 * series_total(chart, arm).count /
+												  chart->decisions, 0.1)));
+	plot_y_axis(plot, "%");
+	draw_round_axis(chart);
+}
+
+/*
+ * Make a line of the mean losses of a series, and return the number of points.
+ *
+ * Each point stands for about the same number of losses, so that arms that are
+ * seldom chosen have fewer points, not wilder ones.
+ */
+static int
+mean_losses(Chart *chart, int series, Point *points)
+{
+	Cell	   *cells = series_cells(chart, series);
+	int64		left = series_total(chart, series).count;
+	int64		wanted = Max(left / LINE_POINTS, LINE_LOSSES);
+	Cell		sum = {0};
+	double		x = 0;
+	int			n = 0;
+
+	for (int i = 0; i < chart->ncolumns; i++)
+	{
+		sum.count += cells[i].count;
+		sum.loss += cells[i].loss;
+		x += cells[i].count * (chart->columns[i].left + chart->columns[i].right) / 2;
+		left -= cells[i].count;
+		/* what is left over at the end belongs to the last point */
+		if (left == 0 ? sum.count > 0 : sum.count >= wanted && left >= wanted)
+		{
+			points[n++] = (Point) {x / sum.count, sum.loss / sum.count};
+			sum = (Cell) {0};
+			x = 0;
+		}
+	}
+	if (n == 1)
+	{
+		points[1] = (Point) {chart->plot.x.high, points[0].y};
+		points[0].x = chart->plot.x.low;
+		n = 2;
+	}
+	return n;
+}
+
+/*
+ * Draw the mean loss of each arm, and of all.
+ */
+static void
+draw_loss(Chart *chart)
+{
+	Plot	   *plot = &chart->plot;
+	Point		points[MAX_SERIES + 1][LINE_POINTS + 1];
+	int			npoints[MAX_SERIES + 1];
+	double		range = chart->loss_high - chart->loss_low;
+	double		low = chart->loss_high;
+	double		high = chart->loss_low;
+	double		middle;
+
+	read_arms(chart, loss_query);
+	if (series_total(chart, chart->nseries).count == 0)
+	{
+		draw_nothing(chart, "feedback");
+		return;
+	}
+	for (int series = 0; series <= chart->nseries; series++)
+	{
+		npoints[series] = mean_losses(chart, series, points[series]);
+		for (int i = 0; i < npoints[series]; i++)
+		{
+			low = fmin(low, points[series][i].y);
+			high = fmax(high, points[series][i].y);
+		}
+	}
+	/* what differs by little should look so */
+	middle = (low + high) / 2;
+	low = fmax(fmin(low, middle - range * LEAST_RANGE / 2), chart->loss_low);
+	high = fmin(fmax(high, middle + range * LEAST_RANGE / 2), chart->loss_high);
+
+	plot->y = plot_rounded(plot_scale(low, high, 0, 5));
+	plot_y_axis(plot, "");
+	draw_round_axis(chart);
+	/* the line of all arms is broad, so it comes first */
+	for (int colour = PLOT_MAIN; colour <= chart->nseries; colour++)
+	{
+		int			series = (colour + chart->nseries) % (chart->nseries + 1);
+		Cell		total = series_total(chart, series);
+
+		plot_line(plot, colour, points[series], npoints[series]);
+		plot_legend(plot, colour, colour == PLOT_MAIN ? "all arms" : chart->names[series],
+					total.count == 0 ? "no feedback" :
+					psprintf("%s on average", number_label(total.loss / total.count,
+														   plot->y.step / 10)));
+	}
+}
+
+/*
+ * The least delay in a column: they hold one delay each, or ever more of them.
+ */
+static double
+delay_bound(bool exact, int column)
+{
+	static const double mantissas[] = {1, 1.5, 2, 3, 5, 7};
+
+	/* there is no delay of 1.5, so 2 comes after 1 */
+	if (exact || column <= 1)
+		return column;
+	return pow(10, column / 6) * mantissas[column % 6];
+}
+
+/*
+ * Make columns and an axis for delays up to the longest.  Returns the least delay
+ * in each column, as an array.
+ */
+static Datum
+delay_columns(Chart *chart, double longest)
+{
+	bool		exact = longest <= LONGEST_EXACT_DELAY;
+	Datum		bounds[MAX_COLUMNS];
+	int			n = 0;
+	int			every;
+
+	if (exact)
+		longest = fmax(longest, LEAST_LONGEST_DELAY);
+	while (delay_bound(exact, n) <= longest && n < MAX_COLUMNS)
+	{
+		chart->columns[n] = (Column) {.left = n, .right = n + 1};
+		bounds[n] = Float8GetDatum(delay_bound(exact, n));
+		n++;
+	}
+	chart->ncolumns = n;
+	chart->plot.x = (Scale) {.low = 0, .high = n};
+
+	/* ticks are below columns of one delay; else between them, at 2, 5 and 10 or 10 */
+	if (exact)
+		every = n <= 20 ? 1 : 5;
+	else
+		every = n <= 24 ? 2 : 6;
+	for (int i = 0; i < n; i += every)
+		plot_x_tick(&chart->plot, exact ? i + 0.5 : i, number_label(delay_bound(exact, i), 1));
+	plot_x_title(&chart->plot, "", "delay in rounds", "");
+	return PointerGetDatum(construct_array(bounds, n, FLOAT8OID, sizeof(float8),
+										   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+/*
+ * Draw how long decisions were waited for.
+ */
+static void
+draw_delay(Chart *chart)
+{
+	/* the series of the query */
+	static const struct
+	{
+		const char *name;
+		int			colour;
+	}			outcomes[] = {{"with feedback", 1}, {"expired", 2}, {"skipped", PLOT_COLOURS}};
+	Plot	   *plot = &chart->plot;
+	Oid			types[] = {INT4OID, INT4OID, FLOAT8ARRAYOID};
+	Datum		values[3] = {Int32GetDatum(chart->bandit_id), Int32GetDatum(chart->epoch)};
+	int64		most = 0;
+	Datum		longest;
+	bool		isnull;
+
+	run_query(longest_delay_query, 2, types, values);
+	longest = result_value(0, 1, &isnull);
+	if (isnull)
+	{
+		draw_nothing(chart, "feedback");
+		return;
+	}
+	values[2] = delay_columns(chart, DatumGetFloat8(longest));
+	run_query(delay_query, 3, types, values);
+	chart->nseries = lengthof(outcomes);
+	read_cells(chart);
+
+	for (int i = 0; i < chart->ncolumns; i++)
+		most = Max(most, series_cells(chart, chart->nseries)[i].count);
+	plot->y = plot_rounded(plot_scale(0, most, 1, 5));
+	plot_y_axis(plot, "");
+	for (int series = 0; series < chart->nseries; series++)
+	{
+		Cell	   *cells = series_cells(chart, series);
+		int64		total = series_total(chart, series).count;
+
+		if (total == 0)
+			continue;
+		for (int i = 0; i < chart->ncolumns; i++)
+		{
+			chart->columns[i].low = chart->columns[i].high;
+			chart->columns[i].high += cells[i].count;
+		}
+		plot_bars(plot, outcomes[series].colour, chart->columns, chart->ncolumns);
+		plot_legend(plot, outcomes[series].colour, outcomes[series].name,
+					number_label(total, 1));
+	}
+}
+
+/* The kinds of charts, as users name them. */
+static const struct
+{
+	const char *name;
+	const char *subtitle;
+	void		(*draw) (Chart *chart);
+}			kinds[] =
+{
+	{"share", "share of each arm in the decisions", draw_share},
+	{"loss", "mean loss, by the round of the decision", draw_loss},
+	{"delay", "decisions by how long their feedback was waited for", draw_delay},
+};
+
+/*
+ * bandit_chart(bandit, kind)
+ */
+Datum
+bandit_chart(PG_FUNCTION_ARGS)
+{
+	Chart	   *chart = palloc0(sizeof(Chart));
+	const Bandit *bandit;
+	char	   *kind;
+	int			arms;
+	size_t		k = 0;
+
+	if (PG_ARGISNULL(0))
+		null_argument("bandit");
+	if (PG_ARGISNULL(1))
+		null_argument("kind");
+	kind = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	while (k < lengthof(kinds) && strcmp(kinds[k].name, kind) != 0)
+		k++;
+	if (k == lengthof(kinds))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown kind of chart: \"%s\"", kind),
+				 errhint("The kinds are \"share\", \"loss\" and \"delay\".")));
+
+	/* the queries look up the bandit, too, so keep nothing of it */
+	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
+	chart->bandit_id = bandit->bandit_id;
+	chart->epoch = bandit->epoch;
+	chart->loss_low = bandit->loss_low;
+	chart->loss_high = bandit->loss_high;
+	arms = bandit->setup.params.arms;
+	plot_init(&chart->plot, xml_text(bandit->name, TITLE_WIDTH),
+			  kinds[k].subtitle);
+
+	SPI_connect();
+	read_contents(chart, arms);
+	if (chart->decisions > 0)
+		kinds[k].draw(chart);
+	else
+		draw_nothing(chart, "decisions");
+	if (chart->trimmed > 0)
+		plot_note(&chart->plot,
+				  psprintf("without %s decisions that were trimmed from the log",
+						   number_label(chart->trimmed, 1)));
+	SPI_finish();
+
+	PG_RETURN_TEXT_P(cstring_to_text(plot_document(&chart->plot)));
+}

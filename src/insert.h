@@ -1,0 +1,25 @@
+/*
+ * insert.h
+ *	  Inserting rows into the extension's tables, without the executor.
+ */
+#ifndef DEXP3_INSERT_H
+#define DEXP3_INSERT_H
+
+#include "postgres.h"
+
+extern bool insert_row(Oid relid, const Datum *values, const bool *nulls,
+					   int natts, Oid if_new_in);
+
+/* Inserting many rows */
+typedef struct RowInserter RowInserter;
+
+extern RowInserter *insert_begin(Oid relid);
+extern void insert_one_of_many(RowInserter *inserter, const Datum *values,
+							   const bool *nulls, int natts);
+extern void insert_end(RowInserter *inserter);
+
+/* Refusing to be called in the middle of something */
+extern void refuse_while_inserting(void);
+extern void set_inserting(bool now);
+
+#endif							/* DEXP3_INSERT_H */

@@ -1,0 +1,19 @@
+/*
+ * ownersql.h
+ *	  SQL on the extension's tables, with the rights of their owner.
+ */
+#ifndef DEXP3_OWNERSQL_H
+#define DEXP3_OWNERSQL_H
+
+#include "postgres.h"
+
+#include "access/htup.h"
+#include "access/tupdesc.h"
+
+/* What to do with each row of the result. */
+typedef void (*RowVisitor) (void *context, HeapTuple tuple, TupleDesc tupdesc);
+
+extern uint64 run_as_owner(const char *sql, int nargs, Oid *types, Datum *values,
+						   const char *nulls, RowVisitor visit, void *context);
+
+#endif							/* DEXP3_OWNERSQL_H */
