@@ -517,6 +517,7 @@ bring_up_to_date(Current *current, const Seen *moment, Progress *progress)
 		.progress = progress
 	};
 	bool		made_now = !current->valid;
+	Progress	of_new;
 	const Seen *seen = &current->seen;
 	Seen		swap;
 	uint64		from;
@@ -548,6 +549,13 @@ bring_up_to_date(Current *current, const Seen *moment, Progress *progress)
 	before = Max(current->next_seen.next, catch_up.mine + 1);
 	if (from == current->own_xact)
 		from++;					/* often this leaves nothing to read */
+
+	/* a long log without a checkpoint takes its time */
+	if (made_now && progress == NULL)
+	{
+		progress_start(&of_new, "rows", 0);
+		catch_up.progress = &of_new;
+	}
 
 	/* a decision must be there before its settlement */
 	current->valid = false;

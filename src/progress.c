@@ -40,9 +40,15 @@ progress_report(Progress *progress, int64 done)
 
 	progress->reported = now;
 	seconds = (now - progress->started) / (double) USECS_PER_SEC;
-	ereport(NOTICE,
-			(errmsg("progress: %.1f s, " INT64_FORMAT " of " INT64_FORMAT " %s (%.1f%%), %.0f %s/s",
-					seconds, done, progress->total, progress->unit,
-					100.0 * done / progress->total,
-					done / Max(seconds, 1e-6), progress->unit)));
+	if (progress->total == 0)
+		ereport(NOTICE,
+				(errmsg("progress: %.1f s, " INT64_FORMAT " %s, %.0f %s/s",
+						seconds, done, progress->unit,
+						done / Max(seconds, 1e-6), progress->unit)));
+	else
+		ereport(NOTICE,
+				(errmsg("progress: %.1f s, " INT64_FORMAT " of " INT64_FORMAT " %s (%.1f%%), %.0f %s/s",
+						seconds, done, progress->total, progress->unit,
+						100.0 * done / progress->total,
+						done / Max(seconds, 1e-6), progress->unit)));
 }

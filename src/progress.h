@@ -10,7 +10,7 @@
 typedef struct Progress
 {
 	const char *unit;			/* of what is counted, in the plural */
-	int64		total;
+	int64		total;			/* 0 if it is not known */
 	TimestampTz started;
 	TimestampTz reported;
 } Progress;

@@ -156,11 +156,13 @@ Datum
 bandit_expire(PG_FUNCTION_ARGS)
 {
 	int64		total = 0;
+	Progress	progress;
 	List	   *ids;
 	ListCell   *lc;
 
 	PreventCommandIfReadOnly("bandit_expire()");
 	PreventCommandIfParallelMode("bandit_expire()");
+	progress_start(&progress, "decisions", 0);
 	ids = argument_bandits(fcinfo,
 						   "SELECT bandit_id FROM dexp3.bandit"
 						   " WHERE feedback_window IS NOT NULL ORDER BY bandit_id");
@@ -168,14 +170,12 @@ bandit_expire(PG_FUNCTION_ARGS)
 	{
 		const Bandit *bandit = bandit_by_id(lfirst_int(lc));
 		Current    *current;
-		Progress	progress;
 		int64		expired;
 
 		if (bandit == NULL)
 			continue;			/* dropped meanwhile */
 		current = current_state(bandit);
 		current_prepare_to_write(current, bandit);
-		progress_start(&progress, "decisions", current_fold(current)->learner.outstanding);
 		do
 		{
 			expired = expire_some(bandit, current, 1000);
@@ -193,11 +193,13 @@ Datum
 bandit_trim(PG_FUNCTION_ARGS)
 {
 	int64		total = 0;
+	Progress	progress;
 	List	   *ids;
 	ListCell   *lc;
 
 	PreventCommandIfReadOnly("bandit_trim()");
 	PreventCommandIfParallelMode("bandit_trim()");
+	progress_start(&progress, "decisions", 0);
 	ids = argument_bandits(fcinfo,
 						   "SELECT bandit_id FROM dexp3.bandit"
 						   " WHERE history IS NOT NULL ORDER BY bandit_id");
@@ -218,6 +220,7 @@ bandit_trim(PG_FUNCTION_ARGS)
 				break;
 			trimmed = current_trim(current_state(bandit), bandit, TRIM_BATCH, &from);
 			total += trimmed;
+			progress_report(&progress, total);
 		} while (trimmed > 0);
 	}
 	PG_RETURN_INT64(total);
