@@ -10,6 +10,7 @@
 #include "utils/fmgrprotos.h"
 
 #include "arguments.h"
+#include "compat.h"
 #include "state.h"
 
 #define MAX_SUBJECT_BYTES	1000
