@@ -69,6 +69,21 @@ static bool trying = false;		/* is an input being tried? */
 static void *pieces[1000];		/* what it got from malloc */
 static int	npieces = 0;
 
+/*
+ * Open rounds may span so much memory that one input would take seconds; let such
+ * an input fail.
+ */
+#define SMALL_MEMORY	(1024 * 1024)
+static Size memory_limit = SMALL_MEMORY;
+
+static void
+check_limit(Size size)
+{
+	if (size > memory_limit)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+}
+
 static int
 find_piece(const void *pointer)
 {
@@ -86,6 +101,7 @@ fuzz_palloc(Size size)
 	/* what PostgreSQL would refuse, let it refuse */
 	if (!trying || !AllocSizeIsValid(size) || npieces == lengthof(pieces))
 		return palloc(size);
+	check_limit(size);
 	pieces[npieces] = malloc(size);
 	CHECK(pieces[npieces] != NULL, "out of memory");
 	return pieces[npieces++];
@@ -104,6 +120,7 @@ fuzz_repalloc(void *pointer, Size size)
 
 	if (i < 0 || !AllocSizeIsValid(size))
 		return repalloc(pointer, size);
+	check_limit(size);
 	pieces[i] = realloc(pointer, size);
 	CHECK(pieces[i] != NULL, "out of memory");
 	return pieces[i];
@@ -255,7 +272,9 @@ check_state(Datum state)
 	Datum		again;
 	int			sqlstate;
 
+	memory_limit = MaxAllocSize;	/* what could be made can be read */
 	again = call_in(text, &sqlstate);
+	memory_limit = SMALL_MEMORY;
 	CHECK(sqlstate == 0, "%s: %s", unpack_sql_state(sqlstate), text);
 	check_same(state, again);
 	CHECK(must(HASH, state, 0, 0) == must(HASH, again, 0, 0), "%s", text);
@@ -294,7 +313,8 @@ check_play(Datum state, double loss)
 									Int32GetDatum(delay), 0);
 
 		/* it has no round left, or no room for its open rounds */
-		if (sqlstate == ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+		if (sqlstate == ERRCODE_PROGRAM_LIMIT_EXCEEDED ||
+			sqlstate == ERRCODE_OUT_OF_MEMORY)
 			break;
 		CHECK(sqlstate == 0, "draw failed: %s", unpack_sql_state(sqlstate));
 		state = GetAttributeByNum(DatumGetHeapTupleHeader(drawn), 1, &isnull);
@@ -314,6 +334,7 @@ may_refuse(bool binary, int sqlstate)
 	switch (sqlstate)
 	{
 		case ERRCODE_PROGRAM_LIMIT_EXCEEDED:
+		case ERRCODE_OUT_OF_MEMORY:
 			return true;
 		case ERRCODE_INVALID_BINARY_REPRESENTATION:
 		case ERRCODE_PROTOCOL_VIOLATION:

@@ -137,7 +137,7 @@ SELECT bandit_trim('kept');
 SELECT name, bandit_trim(name) FROM unnest('{gone,gone deda,gone ix}'::text[]) name;
 SELECT bandit_trim();
 
--- What is left: what is open, and what was settled in the newest round
+-- What is left: what is open and, with deda, what was settled in the newest round
 SELECT name, count(*) AS decisions, count(f.decision_id) AS settled
 FROM dexp3.bandit JOIN dexp3.decision d USING (bandit_id) LEFT JOIN dexp3.feedback f USING (decision_id)
 WHERE name LIKE 'gone%' OR name = 'kept' GROUP BY name ORDER BY name;

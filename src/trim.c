@@ -140,8 +140,9 @@ xact_datum(uint64 xact)
 }
 
 /*
- * Remove up to `limit` old decisions that were settled before the newest round,
- * by transactions that have been seen, and return how many.
+ * Remove up to `limit` old decisions that were settled by transactions that have
+ * been seen, and return how many.  With deda, not those that were settled in the
+ * newest round: feedback that is still to come in it must know of them.
  *
  * *from is where the last removal ended, or 0 if that is not known here: what is
  * before it is gone, and under an old snapshot its remains would be walked over
@@ -164,7 +165,8 @@ trim_log(const Bandit *bandit, int64 newest_round, const Seen *seen, int64 limit
 	values[0] = Int32GetDatum(bandit->bandit_id);
 	values[1] = Int32GetDatum(bandit->epoch);
 	values[2] = history_begins(bandit);
-	values[3] = Int64GetDatum(newest_round);
+	values[3] = Int64GetDatum(bandit->setup.params.algorithm == DEDA ? newest_round :
+							  PG_INT64_MAX);
 	values[4] = xact_datum(*from);
 	values[5] = xact_datum(seen->next);
 	values[6] = Int64GetDatum(limit);

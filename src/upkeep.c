@@ -110,6 +110,28 @@ expire_some(const Bandit *bandit, Current *current, int64 limit)
 	return expired;
 }
 
+/*
+ * Settle all decisions whose feedback is missing, also those behind one that is
+ * waited for: decisions of long transactions are not in the order of their times.
+ * *done counts on.
+ */
+static void
+expire_all(const Bandit *bandit, Current *current, int64 *done, Progress *progress)
+{
+	Fold	   *fold = current_fold(current);
+	TimestampTz before = expiry_time(bandit);
+
+	for (int64 i = fold->open_first; i < fold->open_end; i++)
+	{
+		OpenDecision *open = &fold->open[i];
+
+		CHECK_FOR_INTERRUPTS();
+		if (!open->closed && open->decided_at < before &&
+			expire(bandit, current, open, before) && ++*done % 1000 == 0)
+			progress_report(progress, *done);
+	}
+}
+
 /* ----------
  * SQL functions
  * ----------
@@ -170,18 +192,12 @@ bandit_expire(PG_FUNCTION_ARGS)
 	{
 		const Bandit *bandit = bandit_by_id(lfirst_int(lc));
 		Current    *current;
-		int64		expired;
 
-		if (bandit == NULL)
-			continue;			/* dropped meanwhile */
+		if (bandit == NULL || bandit->feedback_window == NULL)
+			continue;			/* perhaps dropped meanwhile */
 		current = current_state(bandit);
 		current_prepare_to_write(current, bandit);
-		do
-		{
-			expired = expire_some(bandit, current, 1000);
-			total += expired;
-			progress_report(&progress, total);
-		} while (expired > 0);
+		expire_all(bandit, current, &total, &progress);
 	}
 	PG_RETURN_INT64(total);
 }
