@@ -377,7 +377,7 @@ try_input(const uint8_t *data, size_t size)
 
 #if PG_VERSION_NUM >= 160000
 		{
-			ErrorSaveContext soft = {T_ErrorSaveContext};
+			ErrorSaveContext soft = {.type = T_ErrorSaveContext};
 			Datum		again;
 
 			CHECK(call(IN, (Node *) &soft, &again, CStringGetDatum(text), 0, 0) == 0 ||
