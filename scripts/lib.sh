@@ -93,7 +93,8 @@ postgres_packages()
 
 in_apt()
 {
-	apt-cache show "$1" >/dev/null 2>&1
+	# Of a package that others only mention it shows nothing, successfully.
+	[ -n "$(apt-cache show "$1" 2>/dev/null)" ]
 }
 
 # Print the packages other than PostgreSQL that are missing.
@@ -106,8 +107,9 @@ tool_packages()
 	if [ "$with_tap" = yes ]; then
 		command -v prove >/dev/null || echo perl
 		perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
-		# Its test skips itself without it: no reason to give up.
-		if command -v apt-get >/dev/null; then
+		# Its test skips itself without it: no reason to give up.  Not every
+		# architecture has it, but before the first "apt-get update" who knows.
+		if in_apt pgbouncer || { command -v apt-get >/dev/null && ! in_apt postgresql; }; then
 			PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null || echo pgbouncer
 		fi
 	fi
@@ -137,6 +139,7 @@ and set PG_CONFIG if that PostgreSQL is not below /usr/lib/postgresql."
 	fi
 	if [ "${as_root[0]}" != none ]; then
 		output=$("${as_root[@]}" apt-get update 2>&1) || die "apt-get update failed: $output"
+		tools=$(tool_packages | xargs)
 	fi
 
 	find_postgres || postgres=$(postgres_packages) || die "apt offers no PostgreSQL from 15 to 18, only
