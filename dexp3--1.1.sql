@@ -755,7 +755,8 @@ CREATE VIEW dexp3.arm_totals WITH (security_invoker = true) AS
 			coalesce(sum(1 / d.probability / d.probability) FILTER (WHERE f.loss IS NOT NULL), 0) AS inverse2,
 			coalesce(sum(f.loss / d.probability), 0) AS weighted,
 			coalesce(sum(f.loss / d.probability / d.probability), 0) AS weighted_inverse,
-			coalesce(sum(f.loss / d.probability * f.loss / d.probability), 0) AS weighted2
+			coalesce(sum(CASE WHEN abs(f.loss) > 1e-150 THEN f.loss / d.probability * f.loss / d.probability END), 0)
+				AS weighted2
 		FROM dexp3.decision d LEFT JOIN dexp3.feedback f ON f.decision_id = d.decision_id
 		GROUP BY d.bandit_id, d.epoch, d.arm
 		UNION ALL
@@ -793,8 +794,8 @@ BEGIN ATOMIC
 		LEFT JOIN dexp3.arm_totals t ON t.bandit_id = b.bandit_id AND t.epoch = b.epoch AND t.arm = a.arm
 		CROSS JOIN LATERAL (
 			SELECT r AS estimate, sqrt(greatest(t.weighted2 - 2 * r * t.weighted_inverse + r * r * t.inverse2, 0)
-				* t.settled / nullif(t.settled - 1, 0)) / t.inverse AS error
-			FROM (SELECT t.weighted / nullif(t.inverse, 0) AS r) s) e
+				* t.settled / nullif(t.settled - 1, 0)) / nullif(t.inverse, 0) AS error
+			FROM (SELECT CASE WHEN abs(t.weighted) > 1e-150 THEN t.weighted ELSE 0 END / nullif(t.inverse, 0) AS r) s) e
 		LEFT JOIN @extschema@.bandit_probabilities(bandit_report.bandit) p ON p.arm = a.name
 	WHERE b.bandit_id = dexp3.bandit_id_of(bandit_report.bandit)
 	ORDER BY a.arm;

@@ -377,13 +377,20 @@ try_input(const uint8_t *data, size_t size)
 
 #if PG_VERSION_NUM >= 160000
 		{
+			/* asked to be soft, it says the same, except of limits */
 			ErrorSaveContext soft = {.type = T_ErrorSaveContext};
 			Datum		again;
+			int			hard = call(IN, (Node *) &soft, &again,
+									CStringGetDatum(text), 0, 0);
 
-			CHECK(call(IN, (Node *) &soft, &again, CStringGetDatum(text), 0, 0) == 0 ||
-				  sqlstate == ERRCODE_STATEMENT_TOO_COMPLEX, "%s", text);
-			CHECK(soft.error_occurred == (sqlstate != 0) ||
-				  sqlstate == ERRCODE_STATEMENT_TOO_COMPLEX, "%s", text);
+			if (hard == 0)
+				CHECK(soft.error_occurred == (sqlstate != 0), "%s", text);
+			else
+				CHECK(hard == sqlstate &&
+					  (hard == ERRCODE_STATEMENT_TOO_COMPLEX ||
+					   hard == ERRCODE_PROGRAM_LIMIT_EXCEEDED ||
+					   hard == ERRCODE_OUT_OF_MEMORY),
+					  "%s: %s", unpack_sql_state(hard), text);
 		}
 #endif
 	}

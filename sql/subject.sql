@@ -121,6 +121,7 @@ INSERT INTO sale SELECT decision_id, 200 FROM bandit_choose('price');
 SELECT bandit_create('bad', '{a,b}', loss_range => '{1,1}');
 SELECT bandit_create('bad', '{a,b}', loss_range => '{0,NaN}');
 SELECT bandit_create('bad', '{a,b}', loss_range => '{-1e308,1e308}');
+SELECT bandit_create('bad', '{a,b}', loss_range => '{0,1e101}');
 SELECT bandit_create('bad', '{a,b}', loss_range => '{0,1,2}');
 SELECT bandit_create('bad', '{a,b}', loss_range => '{{0,1}}');
 SELECT bandit_create('bad', '{a,b}', loss_range => '{0,NULL}');

@@ -95,6 +95,8 @@ SELECT bandit_expire('hour'), bandit_expire('now');
 SELECT bandit_create('bad', '{a,b}', feedback_window => '-1 second');
 SELECT bandit_create('bad', '{a,b}', history => '-1 second');
 SELECT bandit_create('bad', '{a,b}', feedback_window => '1 day', missing_loss => 'NaN');
+SELECT bandit_create('bad', '{a,b}', feedback_window => '1000000 years');
+SELECT bandit_create('bad', '{a,b}', history => '1000000 years');
 SELECT bandit_expire('nobody');
 
 --
@@ -176,6 +178,15 @@ SELECT bandit_trim() > 0 AS trimmed;
 SELECT * FROM upkeep.compare();
 SELECT count(*) AS rows, sum(rounds) = (SELECT sum(upper(r) - lower(r)) FROM dexp3.trimmed, unnest(decisions) r) AS counted
 FROM dexp3.trimmed;
+
+-- Losses whose squares are too small for a number
+SELECT bandit_create('tiny', '{a,b}', history => '0');
+SELECT bandit_feedback(decision_id, 1e-200) FROM bandit_choose('tiny');
+SELECT bandit_feedback(decision_id, 5e-324) FROM bandit_choose('tiny');
+SELECT sum(settled), max(estimate) < 1e-100 AS tiny FROM bandit_report('tiny');
+SELECT bandit_trim('tiny'), bandit_replay('tiny');
+SELECT sum(settled), max(estimate) < 1e-100 AS tiny FROM bandit_report('tiny');
+SELECT bandit_drop('tiny');
 
 -- A choose does its share when it writes a checkpoint.
 SELECT count(*) FROM bandit_choose_many('gone ix', 800);

@@ -170,7 +170,7 @@ bandit_is_retired(const Bandit *bandit, int arm)
  * Read what came with version 1.1; bandit->arms_by_name must be there.
  */
 static void
-read_newer_columns(Bandit *bandit, Datum *values, bool *nulls)
+read_newer_columns(Bandit *bandit, Datum *values, const bool *nulls)
 {
 	int			narms = bandit->setup.params.arms;
 	Datum	   *elements;
@@ -364,6 +364,26 @@ bandit_by_id(int32 bandit_id)
 		entry->bandit = bandit;
 	}
 	return bandit;
+}
+
+/*
+ * Has a bandit, as it is in the table now, this arm?  If so, what is remembered of
+ * bandits is out of date, although the message that says so has not come yet: it
+ * is sent a moment after the commit.
+ */
+bool
+bandit_has_got_arm(int32 bandit_id, int arm)
+{
+	Bandit	   *bandit;
+	ScanKeyData key;
+
+	ScanKeyInit(&key, Anum_bandit_bandit_id, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(bandit_id));
+	bandit = load_bandit(&key);
+	if (bandit == NULL || arm >= bandit->setup.params.arms)
+		return false;
+	cache_generation = 0;
+	return true;
 }
 
 /* ----------

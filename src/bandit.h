@@ -45,6 +45,7 @@ typedef enum BanditRight
 
 extern const Bandit *bandit_by_name(text *name, BanditRight right);
 extern const Bandit *bandit_by_id(int32 bandit_id);
+extern bool bandit_has_got_arm(int32 bandit_id, int arm);
 extern bool bandit_may(const Bandit *bandit, BanditRight right);
 extern int	bandit_find_arm(const Bandit *bandit, const text *name);
 extern bool bandit_is_retired(const Bandit *bandit, int arm);

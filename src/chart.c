@@ -16,6 +16,7 @@
 #include "fmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/float.h"
 
 #include "arguments.h"
 #include "bandit.h"
@@ -180,7 +181,7 @@ read_contents(Chart *chart, int arms)
 static Cell *
 series_cells(const Chart *chart, int series)
 {
-	return &chart->cells[series * chart->ncolumns];
+	return &chart->cells[(Size) series * chart->ncolumns];
 }
 
 static Cell
@@ -292,7 +293,7 @@ draw_share(Chart *chart)
 		{
 			chart->columns[i].low = chart->columns[i].high;
 			chart->columns[i].high += all[i].count > 0 ?
-				100.0 * cells[i].count / all[i].count : NAN;
+				100.0 * cells[i].count / all[i].count : get_float8_nan();
 		}
 		plot_area(plot, arm + 1, chart->columns, chart->ncolumns);
 	}
@@ -401,11 +402,12 @@ static double
 delay_bound(bool exact, int column)
 {
 	static const double mantissas[] = {1, 1.5, 2, 3, 5, 7};
+	int			exponent = column / lengthof(mantissas);
 
 	/* there is no delay of 1.5, so 2 comes after 1 */
 	if (exact || column <= 1)
 		return column;
-	return pow(10, column / 6) * mantissas[column % 6];
+	return pow(10, exponent) * mantissas[column % lengthof(mantissas)];
 }
 
 /*

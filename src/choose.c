@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 #include "arguments.h"
 #include "bandit.h"
@@ -40,6 +41,12 @@ PG_FUNCTION_INFO_V1(bandit_choose_many);
 
 /* How many decisions with missing feedback one choose settles. */
 #define MAX_EXPIRED	2
+
+/*
+ * How many decisions of a subject are looked at, in search of an open one to be
+ * kept.  Whoever keeps them has the newest open.
+ */
+#define MAX_LOOKED_AT	32
 
 #define NUM_RESULT_COLUMNS	3
 
@@ -171,18 +178,20 @@ typedef struct Sticky
 	const bool *excluded;
 	TimestampTz expired_before;
 	int64		oldest_open;	/* a round */
+	int			looked_at;
 } Sticky;
 
 static Verdict
 can_be_kept(void *context, const Decision *decision)
 {
-	const Sticky *sticky = context;
+	Sticky	   *sticky = context;
 	int			arm = decision->ticket.arm;
 	TransactionId settler;
 	uint32		token;
 
 	if (decision->epoch != sticky->bandit->epoch ||
-		decision->ticket.round < sticky->oldest_open)
+		decision->ticket.round < sticky->oldest_open ||
+		++sticky->looked_at > MAX_LOOKED_AT)
 		return GIVE_UP;
 	if (arm < 0 || arm >= sticky->bandit->setup.params.arms ||
 		(sticky->excluded != NULL && sticky->excluded[arm]) ||
@@ -304,6 +313,7 @@ bandit_choose_many(PG_FUNCTION_ARGS)
 	Current    *current;
 	RowInserter *inserter;
 	Progress	progress;
+	MemoryContext round_context;
 	int64		delay;
 	int32		n;
 
@@ -331,11 +341,14 @@ bandit_choose_many(PG_FUNCTION_ARGS)
 	current_begin_decisions(current);
 	inserter = log_begin_decisions();
 	progress_start(&progress, "decisions", n);
+	round_context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 round",
+										  ALLOCSET_DEFAULT_SIZES);
 	for (int32 i = 0; i < n; i++)
 	{
 		Decision	decision;
 		Datum		values[NUM_RESULT_COLUMNS];
 		bool		nulls[NUM_RESULT_COLUMNS] = {0};
+		MemoryContext caller_context = MemoryContextSwitchTo(round_context);
 
 		CHECK_FOR_INTERRUPTS();
 		draw(bandit, current_fold(current), delay, excluded, &decision);
@@ -344,6 +357,8 @@ bandit_choose_many(PG_FUNCTION_ARGS)
 			skip_overdue(bandit, current);
 		fill_result(bandit, &decision, values);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		MemoryContextSwitchTo(caller_context);
+		MemoryContextReset(round_context);
 		if (i % 1024 == 0)
 			progress_report(&progress, i);
 	}

@@ -57,6 +57,9 @@
 #define BYTES_PER_EVENT		64
 #define MAX_CHECKPOINT_SIZE ((Size) 256 * 1024 * 1024)
 
+/* At most so many decisions are removed along with a checkpoint. */
+#define MAX_TRIMMED			2048
+
 /* States up to this size are saved before a transaction writes. */
 #define MAX_SAVED_SIZE		((Size) 64 * 1024)
 
@@ -78,6 +81,7 @@ struct Current
 	uint64		fingerprint;	/* of the setup it was made with */
 	bool		may_be_trimmed; /* may rows of the log have been removed? */
 	bool		valid;			/* false while it is being changed */
+	bool		outdated;		/* the bandit has got arms since */
 	MemoryContext context;		/* everything below is in it */
 	Fold		fold;
 	Seen		seen;			/* which transactions have been folded */
@@ -89,7 +93,8 @@ struct Current
 	slist_head	saved;			/* SavedStates of subtransactions that wrote */
 	int64		unwritten_from; /* decisions from here on may not have been
 								 * written yet; see current_begin_decisions() */
-	uint64		trim_from;		/* where to look for rows to be removed */
+	uint64		trim_from;		/* where to look for rows to be removed ... */
+	uint64		trim_aborts;	/* ... if there has been no abort since */
 	int64		checkpoint_events;	/* events that a checkpoint covers ... */
 	int64		committed_checkpoint_events;	/* ... not counting one of the
 												 * transaction under way */
@@ -107,6 +112,9 @@ static Size total_size = 0;
 
 /* Has this transaction written to the log? */
 static bool wrote_log = false;
+
+/* How many transactions and savepoints of this session have been rolled back. */
+static uint64 aborts = 0;
 
 /* What tables_log_identity() was when the states were made. */
 static uint64 log_identity = 0;
@@ -347,6 +355,8 @@ take_back_all(SubTransactionId subid)
 {
 	dlist_mutable_iter iter;
 
+	aborts++;
+
 	dlist_foreach_modify(iter, &written_states)
 		take_back(dlist_container(Current, written, iter.cur), subid);
 }
@@ -425,17 +435,48 @@ visit_decision(void *context, const void *row)
 	report_progress(context);
 }
 
+/*
+ * Is this the number of an arm that was added since our caller has looked the
+ * bandit up?  Then what is about it cannot be folded; the state will do for this
+ * call, without those losses, and is thrown away after it.
+ */
+static bool
+is_added_arm(Current *current, int arm)
+{
+	if (arm < current->fold.learner.params.arms)
+		return false;
+	if (!current->outdated)
+		current->outdated = bandit_has_got_arm(current->bandit_id, arm);
+	return current->outdated;
+}
+
 static void
 visit_settlement(void *context, const void *row)
 {
-	fold_settlement(&((CatchUp *) context)->current->fold, row);
+	Current    *current = ((CatchUp *) context)->current;
+	Settlement	settlement = *(const Settlement *) row;
+
+	if (!settlement.skipped && is_added_arm(current, settlement.feedback.arm))
+	{
+		settlement.skipped = true;
+		row = &settlement;
+	}
+	fold_settlement(&current->fold, row);
 	report_progress(context);
 }
 
 static void
 visit_trimmed(void *context, const void *row)
 {
-	fold_trimmed(&((CatchUp *) context)->current->fold, row);
+	Current    *current = ((CatchUp *) context)->current;
+	Trimmed		trimmed = *(const Trimmed *) row;
+
+	if (is_added_arm(current, trimmed.arms - 1))
+	{
+		trimmed.arms = current->fold.learner.params.arms;
+		row = &trimmed;
+	}
+	fold_trimmed(&current->fold, row);
 }
 
 /*
@@ -475,6 +516,31 @@ check_removal(void *context, const void *row)
 		if (!seen_is_running(&current->next_seen, seen->running[i]))
 			catch_up->complete = false;
 	}
+}
+
+/*
+ * Check all removals that the state may not know of.  Those of transactions that
+ * have been running for long get a look-up each: in the meantime there may have
+ * been many others, which would be walked over again and again.
+ */
+static void
+check_removals(CatchUp *context)
+{
+	const Current *current = context->current;
+	const Seen *seen = &current->seen;
+	uint64		from = seen->next;
+
+	for (int i = seen->nrunning - 1; i >= 0; i--)
+	{
+		if (seen->running[i] + RECENT_XACTS >= seen->next)
+			from = seen->running[i];
+		else
+			log_scan(LOG_TRIMMED, current->bandit_id, current->epoch,
+					 seen->running[i], seen->running[i] + 1,
+					 is_unknown, check_removal, context);
+	}
+	log_scan(LOG_TRIMMED, current->bandit_id, current->epoch, from, PG_UINT64_MAX,
+			 is_unknown, check_removal, context);
 }
 
 /*
@@ -566,9 +632,7 @@ bring_up_to_date(Current *current, const Seen *moment, Progress *progress)
 	fold_new_rows(&catch_up, LOG_SETTLEMENTS, visit_settlement, from, before);
 	if (current->may_be_trimmed)
 	{
-		log_scan(LOG_TRIMMED, current->bandit_id, current->epoch,
-				 seen->nrunning > 0 ? seen->running[0] : seen->next, PG_UINT64_MAX,
-				 is_unknown, check_removal, &catch_up);
+		check_removals(&catch_up);
 		if (!catch_up.complete)
 			return false;
 	}
@@ -599,7 +663,7 @@ current_state(const Bandit *bandit)
 	current = states == NULL ? NULL :
 		hash_search(states, &bandit->bandit_id, HASH_FIND, NULL);
 	if (current != NULL &&
-		(!current->valid || current->epoch != bandit->epoch ||
+		(!current->valid || current->outdated || current->epoch != bandit->epoch ||
 		 current->fingerprint != bandit->fingerprint))
 	{
 		forget(current);
@@ -673,7 +737,7 @@ current_prepare_to_write(Current *current, const Bandit *bandit)
 	Size		size = fold_checkpoint_size(&current->fold);
 	int64		due = CHECKPOINT_EVENTS + size / BYTES_PER_EVENT;
 
-	if (current->written_in != InvalidSubTransactionId)
+	if (current->written_in != InvalidSubTransactionId || current->outdated)
 		return;
 
 	if (current->fold.events - current->checkpoint_events < due ||
@@ -686,7 +750,12 @@ current_prepare_to_write(Current *current, const Bandit *bandit)
 					 &current->seen, 8 * due);
 	current->checkpoint_events = current->fold.events;
 	if (bandit->history != NULL && XactIsoLevel == XACT_READ_COMMITTED)
-		(void) current_trim(current, bandit, due, &current->trim_from);
+	{
+		if (current->trim_aborts != aborts)
+			current->trim_from = 0;
+		current->trim_aborts = aborts;
+		(void) current_trim(current, bandit, Min(due, MAX_TRIMMED), &current->trim_from);
+	}
 }
 
 /*
@@ -696,6 +765,8 @@ current_prepare_to_write(Current *current, const Bandit *bandit)
 int64
 current_trim(Current *current, const Bandit *bandit, int64 limit, uint64 *from)
 {
+	if (current->outdated)
+		return 0;				/* the sums would lack arms */
 	return trim_log(bandit, current->fold.learner.round, &current->seen, limit, from);
 }
 
@@ -760,7 +831,14 @@ check_still_there(int64 decision_id)
 bool
 current_add_settlement(Current *current, const Settlement *settlement)
 {
+	Decision	decision;
 	bool		added;
+
+	/* the state may be some time old, if this is one of many */
+	if (current->may_be_trimmed &&
+		settlement->decision_id < current->unwritten_from &&
+		!log_find_decision(settlement->decision_id, &decision))
+		return false;
 
 	begin_write(current);
 	added = log_append_settlement(settlement);

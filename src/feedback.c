@@ -124,6 +124,10 @@ give_feedback(int64 decision_id, double value, FeedbackKind kind)
 		uint32		token;
 
 		CHECK_FOR_INTERRUPTS();
+		if (removed == '\0' && decision.epoch == bandit->epoch &&
+			decision.ticket.arm >= bandit->setup.params.arms &&
+			bandit_has_got_arm(bandit->bandit_id, decision.ticket.arm))
+			continue;			/* look it up again */
 		if (decision.epoch != bandit->epoch)
 			return FEEDBACK_SKIPPED;	/* the bandit was reset since */
 		if (removed != '\0')

@@ -20,6 +20,7 @@
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "storage/lmgr.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "compat.h"
@@ -124,8 +125,11 @@ next_slot(RowInserter *inserter, const Datum *values, const bool *nulls, int nat
 
 	if (slot == NULL)
 	{
+		MemoryContext old = MemoryContextSwitchTo(GetMemoryChunkContext(inserter));
+
 		slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), table_slot_callbacks(rel));
 		inserter->slots[inserter->nslots] = slot;
+		MemoryContextSwitchTo(old);
 	}
 	ExecClearTuple(slot);
 

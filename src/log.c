@@ -37,6 +37,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/xid8.h"
@@ -396,6 +397,7 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 {
 	RowScan		rows;
 	ScanKeyData keys[4];
+	MemoryContext vectors = NULL;
 
 	/* the columns of the index: bandit_id, epoch, xact */
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
@@ -432,12 +434,21 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 		else
 		{
 			Trimmed		trimmed;
+			MemoryContext old;
 
+			if (vectors == NULL)
+				vectors = AllocSetContextCreate(CurrentMemoryContext, "dexp3 vectors",
+												ALLOCSET_DEFAULT_SIZES);
+			old = MemoryContextSwitchTo(vectors);
 			read_trimmed(rows.slot, &trimmed);
+			MemoryContextSwitchTo(old);
 			visit(context, &trimmed);
+			MemoryContextReset(vectors);
 		}
 	}
 	end_rows(&rows);
+	if (vectors != NULL)
+		MemoryContextDelete(vectors);
 }
 
 /*

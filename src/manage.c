@@ -35,6 +35,9 @@ PG_FUNCTION_INFO_V1(bandit_revoke);
 PG_FUNCTION_INFO_V1(bandit_add_arm);
 PG_FUNCTION_INFO_V1(bandit_retire_arm);
 
+/* The sums that reports need are of squares of losses. */
+#define MAX_LOSS			1e100
+
 /* An index entry must hold it. */
 #define MAX_NAME_BYTES		1000
 
@@ -114,13 +117,18 @@ check_arms(ArrayType *array)
 }
 
 /*
- * Read a span of time that may be null and must not be negative.
+ * Read a span of time that may be null and must not be negative, nor reach back
+ * beyond the beginning of time.
  */
 static void
 check_interval(FunctionCallInfo fcinfo, int n, const char *name)
 {
 	Interval	zero = {0};
 
+	if (!PG_ARGISNULL(n))
+		(void) DirectFunctionCall2(timestamptz_mi_interval,
+								   TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
+								   PG_GETARG_DATUM(n));
 	if (!PG_ARGISNULL(n) &&
 		DatumGetBool(DirectFunctionCall2(interval_lt, PG_GETARG_DATUM(n),
 										 IntervalPGetDatum(&zero))))
@@ -160,6 +168,11 @@ argument_loss_range(FunctionCallInfo fcinfo, int n, double *low, double *high)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("loss_range must go from a lower to a higher finite number, not from %s to %s",
 						number_text(*low), number_text(*high))));
+	/* squares of losses, divided by probabilities, must not overflow */
+	if (fabs(*low) > MAX_LOSS || fabs(*high) > MAX_LOSS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("loss_range must be between -%g and %g", MAX_LOSS, MAX_LOSS)));
 }
 
 /*
@@ -442,9 +455,10 @@ bandit_add_arm(PG_FUNCTION_ARGS)
 	values[1] = PointerGetDatum(arm);
 	values[2] = Float8GetDatum(smallest_loss(bandit));
 	update_bandit("UPDATE dexp3.bandit SET arms = arms || $2,"
-				  " head_start = (SELECT array_agg(coalesce(head_start[i], 0) ORDER BY i)"
-				  "  FROM generate_subscripts(arms, 1) i) || $3"
-				  " WHERE bandit_id = $1 AND NOT $2 = ANY (arms)",
+				  " head_start = head_start || array_fill(0::float8,"
+				  "  ARRAY[cardinality(arms) - cardinality(head_start)]) || $3"
+				  " WHERE bandit_id = $1 AND NOT $2 = ANY (arms) AND cardinality(arms) < "
+				  CppAsString2(LEARNER_MAX_ARMS),
 				  3, types, values);
 	PG_RETURN_VOID();
 }

@@ -214,7 +214,7 @@ add_text(Plot *plot, const char *class, double x, double y, const char *xml)
 void
 plot_message(Plot *plot, const char *message)
 {
-	add_text(plot, "middle", WIDTH / 2, (TOP + BOTTOM) / 2, message);
+	add_text(plot, "middle", WIDTH / 2.0, (TOP + BOTTOM) / 2.0, message);
 	appendStringInfo(&plot->summary, "; %s", message);
 }
 
@@ -287,7 +287,7 @@ plot_x_title(Plot *plot, const char *left, const char *middle, const char *right
 	appendStringInfo(&plot->body, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n",
 					 LEFT, BOTTOM, RIGHT);
 	add_text(plot, "muted", LEFT, BOTTOM + 40, left);
-	add_text(plot, "middle", (LEFT + RIGHT) / 2, BOTTOM + 40, middle);
+	add_text(plot, "middle", (LEFT + RIGHT) / 2.0, BOTTOM + 40, middle);
 	add_text(plot, "muted end", RIGHT, BOTTOM + 40, right);
 }
 

@@ -27,7 +27,7 @@ static Tables known;
 static bool known_valid = false;
 static uint64 generation = 1;
 static uint64 log_identity = 1;
-static Oid	log_files[2];		/* of decision and feedback */
+static Oid	log_files[3];		/* of decision, feedback and trimmed */
 
 static void
 relation_invalidated(Datum arg pg_attribute_unused(), Oid relid)
@@ -112,7 +112,7 @@ const Tables *
 tables(void)
 {
 	Tables		found;
-	Oid			files[2];
+	Oid			files[3];
 	Oid			schema;
 
 	if (known_valid)
@@ -138,6 +138,7 @@ tables(void)
 
 	files[0] = find_file(found.decision);
 	files[1] = find_file(found.feedback);
+	files[2] = OidIsValid(found.trimmed) ? find_file(found.trimmed) : InvalidOid;
 
 	if (known.decision != found.decision || known.feedback != found.feedback ||
 		memcmp(log_files, files, sizeof(files)) != 0)

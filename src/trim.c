@@ -29,13 +29,20 @@
 
 /*
  * Remove up to $7 decisions, and return the sums as a row of dexp3.trimmed,
- * except its own xact.  $1 bandit_id, $2 epoch, $3 settled before, $4 round
- * before, $5 first (0: where the last removal ended) and $6 end of the
- * transactions, $9 those between them that were running, $8 number of arms.
+ * except its own xact, and the newest xact of a settlement.  $1 bandit_id, $2
+ * epoch, $3 settled before, $4 round before, $5 first (0: where the last removal
+ * ended) and $6 end of the transactions, $9 those between them that were running,
+ * $8 number of arms.
  *
  * Losses that were never given (skips) count for the state, not for reports.
  * The reports' sums are made of the loss l and the probability p of each
- * decision: of l, 1/p, 1/p^2, l/p, l/p^2 and l^2/p^2.
+ * decision: of l, 1/p, 1/p^2, l/p, l/p^2 and l^2/p^2.  The square of a very small
+ * loss would be an error (underflow), so it counts as 0.
+ *
+ * The planner knows nothing about these rows, and may believe that there is one.
+ * So there must be no join that it could do by nested loops without an index:
+ * pairs are made by the second DELETE, and a FULL JOIN, which adds nothing here, is
+ * hashed.  Decisions that a bandit_drop is deleting are left to it.
  */
 static const char *const remove_settled =
 "WITH old AS MATERIALIZED ("
@@ -43,18 +50,19 @@ static const char *const remove_settled =
 " WHERE bandit_id = $1 AND epoch = $2 AND xact < $6 AND NOT xact = ANY ($9)"
 "  AND xact >= CASE WHEN $5 = '0'::xid8 THEN coalesce("
 "   (SELECT newest_xact FROM dexp3.trimmed WHERE bandit_id = $1 AND epoch = $2"
-"    ORDER BY bandit_id DESC, epoch DESC, xact DESC LIMIT 1), '0') ELSE $5 END"
+"    AND newest_xact < xact ORDER BY bandit_id DESC, epoch DESC, xact DESC LIMIT 1), '0') ELSE $5 END"
 "  AND received_at < $3 AND round < $4"
 " ORDER BY bandit_id, epoch, xact LIMIT $7 FOR UPDATE SKIP LOCKED),"
-" f AS (DELETE FROM dexp3.feedback USING old WHERE feedback.decision_id = old.decision_id"
+" free AS MATERIALIZED ("
+" SELECT decision.decision_id FROM dexp3.decision JOIN old USING (decision_id)"
+"  FOR UPDATE OF decision SKIP LOCKED),"
+" f AS (DELETE FROM dexp3.feedback USING free WHERE feedback.decision_id = free.decision_id"
 "  RETURNING feedback.*),"
-" d AS (DELETE FROM dexp3.decision USING old WHERE decision.decision_id = old.decision_id"
-"  RETURNING decision.*),"
-" pair AS MATERIALIZED ("
-"  SELECT d.decision_id, d.arm, d.outstanding, d.delay AS announced, d.probability AS p,"
+" pair AS (DELETE FROM dexp3.decision d USING f WHERE d.decision_id = f.decision_id"
+"  RETURNING d.decision_id, d.arm, d.outstanding, d.delay AS announced, d.probability AS p,"
 "   f.loss AS l, f.estimate, f.expected, f.lbck, f.delay, f.expired, d.decided_at, f.received_at,"
-"   greatest(d.xact::text::bigint, f.xact::text::bigint) AS newest"
-"  FROM d JOIN f USING (decision_id)),"
+"   greatest(d.xact::text::bigint, f.xact::text::bigint) AS newest, f.xact::text::bigint AS settler,"
+"   CASE WHEN abs(f.loss) > 1e-150 THEN f.loss / d.probability ELSE 0 END AS w),"
 " arm AS ("
 "  SELECT i, coalesce(sum(estimate), 0) AS z, coalesce(sum(expected), 0) AS m,"
 "   count(decision_id) AS decisions, count(l) AS settled, coalesce(sum(l), 0) AS loss,"
@@ -62,8 +70,8 @@ static const char *const remove_settled =
 "   coalesce(sum(1 / p / p) FILTER (WHERE l IS NOT NULL), 0) AS inverse2,"
 "   coalesce(sum(l / p), 0) AS weighted,"
 "   coalesce(sum(l / p / p), 0) AS weighted_inverse,"
-"   coalesce(sum(l / p * l / p), 0) AS weighted2"
-"  FROM generate_series(1, $8) i LEFT JOIN pair ON arm = i GROUP BY i)"
+"   coalesce(sum(w * w), 0) AS weighted2"
+"  FROM generate_series(1, $8) i FULL JOIN pair ON arm = i GROUP BY i)"
 " SELECT min(decision_id), $1, $2, NULL::xid8, max(newest)::text::xid8,"
 "  range_agg(int8range(decision_id, decision_id, '[]')),"
 "  coalesce(range_agg(int8range(decision_id, decision_id, '[]')) FILTER (WHERE l IS NULL), '{}'),"
@@ -76,7 +84,7 @@ static const char *const remove_settled =
 "  (SELECT array_agg(loss ORDER BY i) FROM arm), (SELECT array_agg(inverse ORDER BY i) FROM arm),"
 "  (SELECT array_agg(inverse2 ORDER BY i) FROM arm), (SELECT array_agg(weighted ORDER BY i) FROM arm),"
 "  (SELECT array_agg(weighted_inverse ORDER BY i) FROM arm),"
-"  (SELECT array_agg(weighted2 ORDER BY i) FROM arm)"
+"  (SELECT array_agg(weighted2 ORDER BY i) FROM arm), max(settler)::text::xid8"
 " FROM pair HAVING count(*) > 0";
 
 /*
@@ -102,7 +110,7 @@ static const char *const remove_earlier =
 typedef struct Removal
 {
 	int64		decisions;
-	uint64		newest;
+	uint64		newest;			/* that wrote a settlement, not a decision */
 } Removal;
 
 /*
@@ -112,13 +120,14 @@ static void
 write_trimmed(void *context, HeapTuple tuple, TupleDesc tupdesc)
 {
 	Removal    *removal = context;
-	Datum		values[Natts_trimmed];
-	bool		nulls[Natts_trimmed];
+	Datum		values[Natts_trimmed + 1];
+	bool		nulls[Natts_trimmed + 1];
 
 	heap_deform_tuple(tuple, tupdesc, values, nulls);
 	removal->decisions += DatumGetInt64(values[Anum_trimmed_rounds - 1]);
-	removal->newest =
-		U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_trimmed_newest_xact - 1]));
+	if (tupdesc->natts > Natts_trimmed)
+		removal->newest =
+			U64FromFullTransactionId(DatumGetFullTransactionId(values[Natts_trimmed]));
 	values[Anum_trimmed_xact - 1] =
 		FullTransactionIdGetDatum(FullTransactionIdFromU64(log_current_xact()));
 	nulls[Anum_trimmed_xact - 1] = false;

@@ -85,16 +85,20 @@ expire_some(const Bandit *bandit, Current *current, int64 limit)
 	int64		first = fold->open_first;
 	int64		start = 0;
 	int64		due = 0;
+	int64		still_open = 0;
 	int64		expired = 0;
 
 	if (bandit->feedback_window == NULL)
 		return 0;
 
 	before = expiry_time(bandit);
-	while (due < 4 * limit && first + due < fold->open_end &&
+	while (still_open < 4 * limit && first + due < fold->open_end &&
 		   (fold->open[first + due].closed ||
 			fold->open[first + due].decided_at < before))
+	{
+		still_open += !fold->open[first + due].closed;
 		due++;
+	}
 	for (int64 i = 0; i < due && expired < limit; i++)
 	{
 		OpenDecision *open = &fold->open[first + (start + i) % due];
@@ -104,8 +108,11 @@ expire_some(const Bandit *bandit, Current *current, int64 limit)
 			continue;
 		if (expire(bandit, current, open, before))
 			expired++;
-		else
-			start = MyProcPid;
+		else if (start == 0)
+		{
+			start = MyProcPid;	/* and once round from there */
+			i = -1;
+		}
 	}
 	return expired;
 }
@@ -232,7 +239,7 @@ bandit_trim(PG_FUNCTION_ARGS)
 		{
 			CHECK_FOR_INTERRUPTS();
 			bandit = bandit_by_id(lfirst_int(lc));
-			if (bandit == NULL)
+			if (bandit == NULL || bandit->history == NULL)
 				break;
 			trimmed = current_trim(current_state(bandit), bandit, TRIM_BATCH, &from);
 			total += trimmed;
