@@ -17,6 +17,9 @@
 #include "svg.h"
 
 /* The document, and in it the rectangle that the data are drawn in. */
+/* A number that is so near to a round one, relatively, is meant to be round. */
+#define ROUNDING		1e-9
+
 #define WIDTH			800
 #define HEIGHT			440
 #define LEFT			72
@@ -148,7 +151,7 @@ number_label(double number, double precision)
 Scale
 plot_scale(double low, double high, double min_step, int ticks)
 {
-	double		step = (high - low) / ticks;
+	double		step = (high - low) / ticks * (1 - ROUNDING);
 	double		power = pow(10, floor(log10(step)));
 
 	step = power * (step > 5 * power ? 10 : step > 2 * power ? 5 : step > power ? 2 : 1);
@@ -161,8 +164,8 @@ plot_scale(double low, double high, double min_step, int ticks)
 Scale
 plot_rounded(Scale scale)
 {
-	scale.low = floor(scale.low / scale.step) * scale.step;
-	scale.high = ceil(scale.high / scale.step) * scale.step;
+	scale.low = floor(scale.low / scale.step + ROUNDING) * scale.step;
+	scale.high = ceil(scale.high / scale.step - ROUNDING) * scale.step;
 	return scale;
 }
 
