@@ -16,10 +16,10 @@
 #include "compat.h"
 #include "svg.h"
 
-/* The document, and in it the rectangle that the data are drawn in. */
 /* A number that is so near to a round one, relatively, is meant to be round. */
 #define ROUNDING		1e-9
 
+/* The document, and in it the rectangle that the data are drawn in. */
 #define WIDTH			800
 #define HEIGHT			440
 #define LEFT			72
