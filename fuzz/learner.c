@@ -4,7 +4,7 @@
  *
  * The input is a program: how the learner is made and where its life begins,
  * then draws, feedback in any order, duplicates, forged tickets, decisions that
- * nobody ever settles.  Beside the learner runs a model that is as simple as can
+ * nobody ever settles, arms that retire and come back.  Beside the learner runs a model that is as simple as can
  * be: a list of all decisions, from which every count and every sum is worked out
  * anew.  After each operation the two are compared, and what must always hold is
  * checked.
@@ -140,6 +140,7 @@ typedef struct Model
 	double		first_delay;	/* cumulative delay of an earlier life */
 	double		longest_delay;
 	double		last_step_size;
+	int32_t		playable;		/* arms that have not retired */
 	int			ndecisions;
 	Decision	decisions[MAX_DECISIONS];
 } Model;
@@ -148,6 +149,8 @@ static Model model;
 static Learner learner;
 static double *vectors;
 static double *weights;
+static bool *retired;			/* a flag for each arm */
+static bool *excluded;			/* room for others */
 
 /*
  * D_t = sum of tau_s for s <= t: each decision counts once in every round after
@@ -325,7 +328,7 @@ check_sums(int32_t arm)
 static void
 check_step_size(double eta, int64_t delay)
 {
-	long double k = learner.params.arms;
+	long double k = model.playable;
 	long double c = learner.params.step_scale;
 	long double t = (long double) model.round + 1;
 	long double total = (long double) learner.cumulative_delay + learner.outstanding;
@@ -352,7 +355,7 @@ check_step_size(double eta, int64_t delay)
 
 /* Weights that learner_weights() or a draw has left, and their total */
 static void
-check_weights(double eta, double total)
+check_weights(double eta, const bool *without, double total)
 {
 	int32_t		arms = learner.params.arms;
 	long double sum = 0;
@@ -364,12 +367,21 @@ check_weights(double eta, double total)
 		double		p = weights[i] / total;
 
 		CHECK(p >= 0 && p <= 1, "arm %d: %g", i, p);
-		CHECK(eta > 0 || weights[i] == 1, "arm %d: %g", i, p);
+		CHECK(without[i] ? p == 0 : eta > 0 || weights[i] == 1, "arm %d: %g", i, p);
 		most = fmax(most, weights[i]);
 		sum += p;
 	}
 	CHECK(most == 1, "%g", most);
 	CHECK(fabsl(sum - 1) < 1e-9L, "%.17Lg", sum);
+}
+
+/* It may be infinite, with a step scale that nobody would use. */
+static void
+check_regret_bound(void)
+{
+	double		bound = learner_regret_bound(&learner, 1, learner.longest_delay, 0.05);
+
+	CHECK(bound >= 1, "%g", bound);
 }
 
 static void
@@ -381,7 +393,9 @@ check(int32_t arm)
 	check_sums(arm);
 	check_open_rounds();
 	check_step_size(eta, NO_DELAY);
-	check_weights(eta, learner_weights(&learner, eta, NULL, weights));
+	check_weights(eta, retired,
+				  learner_weights(&learner, eta, learner.retired, weights));
+	check_regret_bound();
 }
 
 /* ----------
@@ -412,7 +426,7 @@ draw(int64_t delay, double uniform)
 	int64_t		words = learner_open_words_in_draw(&learner);
 	double		total = learner_weights(&learner,
 										learner_step_size(&learner, delay),
-										NULL, weights);
+										learner.retired, weights);
 	Decision   *d = &model.decisions[model.ndecisions];
 	double		eta;
 	double		wait;
@@ -433,7 +447,7 @@ draw(int64_t delay, double uniform)
 	CHECK(d->ticket.gamma == (learner.params.algorithm == DADA ? 0 : eta),
 		  "%g", d->ticket.gamma);
 	CHECK(eta <= model.last_step_size, "%g after %g", eta, model.last_step_size);
-	check_weights(eta, total);
+	check_weights(eta, retired, total);
 	check_pick(&d->ticket, uniform, total);
 	problem = learner_ticket_problem(&learner, &d->ticket);
 	CHECK(problem == NULL, "%s", problem);
@@ -446,7 +460,7 @@ draw(int64_t delay, double uniform)
 
 	/* the rule of skipping; see doc/algorithms.md */
 	wait = fmax(learner.params.patience,
-				sqrt((double) model_cumulative_delay() / log(learner.params.arms)));
+				sqrt((double) model_cumulative_delay() / log(model.playable)));
 	for (int i = 0; i < model.ndecisions && learner.params.skipping; i++)
 	{
 		Decision   *s = &model.decisions[i];
@@ -509,6 +523,40 @@ skip_ahead(int64_t rounds)
 	}
 }
 
+/*
+ * Let an arm retire, or come back.  The step size may grow then.
+ */
+static void
+retire(int32_t arm)
+{
+	if (!retired[arm] && model.playable == LEARNER_MIN_ARMS)
+		return;
+	model.playable += retired[arm] ? 1 : -1;
+	retired[arm] = !retired[arm];
+	learner_retire(&learner, retired);
+	model.last_step_size = INFINITY;
+}
+
+/*
+ * Pick an arm, without playing it, when only the given one and some others may be
+ * picked.
+ */
+static void
+pick(int32_t allowed, uint8_t others, double uniform)
+{
+	Ticket		ticket;
+	double		eta;
+	double		total;
+
+	for (int32_t i = 0; i < learner.params.arms; i++)
+		excluded[i] = i != allowed && (retired[i] || (others >> (i % 8) & 1) == 0);
+	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY),
+							excluded, weights);
+	learner_pick(&learner, NO_DELAY, uniform, excluded, weights, &ticket, &eta);
+	check_weights(eta, excluded, total);
+	check_pick(&ticket, uniform, total);
+}
+
 static void
 operate(void)
 {
@@ -534,9 +582,19 @@ operate(void)
 			draw(delay, uniform);
 		return;
 	}
-	if (what < 128)
+	if (what < 124)
 	{
 		skip_ahead((int64_t) (take(1) < 240 ? take(1) : take(3)));
+		return;
+	}
+	if (what < 128)
+	{
+		int32_t		arm = (int32_t) (take(2) % (uint64_t) learner.params.arms);
+
+		if (what < 126)
+			retire(arm);
+		else
+			pick(arm, (uint8_t) take(1), take_fraction(false));
 		return;
 	}
 	if (model.ndecisions == 0)
@@ -619,8 +677,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	vectors = calloc((size_t) NUM_VECTORS(params.algorithm) * (size_t) params.arms,
 					 sizeof(double));
 	weights = malloc((size_t) params.arms * sizeof(double));
+	retired = calloc((size_t) params.arms, sizeof(bool));
+	excluded = calloc((size_t) params.arms, sizeof(bool));
 	memset(&model, 0, offsetof(Model, decisions));
 	model.last_step_size = INFINITY;
+	model.playable = params.arms;
 	learner_init(&learner, &params, vectors);
 	model.longest_delay = params.algorithm == DEDA ? fmax(params.max_delay, 0) : 0;
 	take_history();
@@ -635,6 +696,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 
 	free(learner.open.words);
+	free(excluded);
+	free(retired);
 	free(weights);
 	free(vectors);
 	return 0;

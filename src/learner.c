@@ -65,6 +65,7 @@ learner_retire(Learner *learner, const bool *retired)
 		playable += !retired[i];
 	learner->retired = retired;
 	learner->playable = playable;
+	/* cppcheck-suppress invalidFunctionArg ; some are left */
 	learner->log_arms = log(playable);
 }
 
@@ -265,7 +266,8 @@ learner_first_in_time(const Learner *learner)
  *
  * c = step_scale enters through Theorems 3.1 and 4.1, which hold for any
  * non-increasing step size: with eta_t = c eta, the term in 1 / eta_T is divided
- * by c, the sum of eta_t multiplied.
+ * by c, the sum of eta_t multiplied.  The roots are 0 before the first round, and
+ * c or 1 / c alone may overflow: so each root meets c first.
  */
 double
 learner_regret_bound(const Learner *learner, double skipped, double longest_delay,
@@ -280,14 +282,19 @@ learner_regret_bound(const Learner *learner, double skipped, double longest_dela
 	switch (learner->params.algorithm)
 	{
 		case DADA:				/* Corollary 3.2; section 5, (eq:skipped) */
-			return skipped + (1 / c + 2 * c) * sqrt(log_arms * (t * arms + delays));
+			{
+				double		root = sqrt(log_arms * (t * arms + delays));
+
+				return skipped + root / c + 2 * (root * c);
+			}
 
 		case DADA_IX:			/* Corollary 4.2; section 5 */
 			{
 				double		sum = 2 * t * arms + delays;
+				double		root = sqrt(3 * log_arms * sum);
 
-				return skipped + (1 / c + c) * sqrt(3 * log_arms * sum) +
-					(2 / c * sqrt(sum / (3 * log_arms)) + longest_delay + 2) *
+				return skipped + root / c + root * c +
+					(2 * sqrt(sum / (3 * log_arms)) / c + longest_delay + 2) *
 					log(2 / delta) / 2;
 			}
 
