@@ -686,7 +686,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	model.longest_delay = params.algorithm == DEDA ? fmax(params.max_delay, 0) : 0;
 	take_history();
 	if (params.arms >= 1000)
-		operations = 5;			/* or it would take too long */
+		operations = 3;			/* or it would take too long */
 
 	check(0);
 	while (input_left > 0 && operations-- > 0)

@@ -29,7 +29,7 @@ $$;
 
 SELECT setseed(0.6);
 SELECT bandit_create('shop', '{a,b,c}', patience => 20, loss_range => '{0,10}', history => '0'),
-       bandit_create('idle', '{a,b}');
+       bandit_create('idle', '{a,b}') \gset
 SELECT report.play('shop', 400);
 
 --
@@ -122,7 +122,7 @@ SELECT report.bound_is_right();
 -- The others, with other factors: Corollary 4.2, and the theorem on DeDa-Exp3
 SELECT bandit_create('ix', '{a,b,c}', 'dada-ix', step_scale => 0.5, patience => 20),
        bandit_create('scaled', '{a,b,c}', step_scale => 3, skipping => false),
-       bandit_create('deda', '{a,b,c}', 'deda', max_delay => 60);
+       bandit_create('deda', '{a,b,c}', 'deda', max_delay => 60) \gset
 SELECT count(c) FROM unnest('{ix,scaled,deda}'::text[]) name, bandit_choose_many(name, 50) c;
 CREATE TABLE report.given AS
 SELECT bandit, decision_id, bandit_feedback(decision_id, 0.5) FROM dexp3.pending

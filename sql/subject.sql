@@ -10,7 +10,7 @@ SELECT setseed(0.4);
 -- Subjects
 --
 
-SELECT bandit_create('visit', '{a,b,c}');
+SELECT bandit_create('visit', '{a,b,c}') \gset
 SELECT decision_id AS ann1 FROM bandit_choose('visit', subject => 'ann') \gset
 SELECT decision_id AS bob FROM bandit_choose('visit', subject => 'bob') \gset
 SELECT decision_id AS ann2 FROM bandit_choose('visit', subject => 'ann') \gset
@@ -58,7 +58,7 @@ GROUP BY indexrelid, indpred, indrelid;
 -- Sticky
 --
 
-SELECT bandit_create('sticky', '{a,b,c}', sticky => true);
+SELECT bandit_create('sticky', '{a,b,c}', sticky => true) \gset
 CREATE TEMP TABLE first AS SELECT * FROM bandit_choose('sticky', subject => 'ann');
 
 -- The same decision again, until it is settled
@@ -85,7 +85,7 @@ SELECT round FROM dexp3.pending WHERE bandit = 'sticky';
 --
 
 SELECT bandit_create('price', '{a,b}', loss_range => '{-50, 150}', skipping => false),
-       bandit_create('clamped', '{a,b}', loss_range => '[5:6]={0, 10}', clamp => true, skipping => false);
+       bandit_create('clamped', '{a,b}', loss_range => '[5:6]={0, 10}', clamp => true, skipping => false) \gset
 SELECT name, loss_range, clamp FROM dexp3.bandit WHERE name IN ('price', 'clamped') ORDER BY bandit_id;
 
 -- The log has the loss in those units, the estimate the share of the range.

@@ -37,7 +37,7 @@ SELECT bandit_create('hour', '{a,b}', feedback_window => '1 hour'),
        bandit_create('units', '{a,b}', feedback_window => '0', loss_range => '{0,20}'),
        bandit_create('now', '{a,b}', feedback_window => '0', missing_loss => 0.5),
        bandit_create('deda', '{a,b}', 'deda', max_delay => 3, feedback_window => '0'),
-       bandit_create('never', '{a,b}');
+       bandit_create('never', '{a,b}') \gset
 SELECT name, skipping, feedback_window, missing_loss FROM dexp3.bandit
 WHERE name IN ('hour', 'both', 'units', 'now', 'deda', 'never') ORDER BY bandit_id;
 
@@ -81,7 +81,7 @@ ROLLBACK;
 SELECT bandit_feedback(:late, 0.3);
 
 -- A sticky subject does not get a decision again whose feedback is missing.
-SELECT bandit_create('come again', '{a,b}', feedback_window => '0', sticky => true);
+SELECT bandit_create('come again', '{a,b}', feedback_window => '0', sticky => true) \gset
 SELECT decision_id AS first FROM bandit_choose('come again', subject => 'ann') \gset
 SELECT decision_id > :first AS another FROM bandit_choose('come again', subject => 'ann');
 
@@ -106,7 +106,7 @@ SELECT bandit_expire('nobody');
 SELECT bandit_create('kept', '{a,b,c}', history => '1 day'),
        bandit_create('gone', '{a,b,c}', patience => 3, history => '0'),
        bandit_create('gone deda', '{a,b,c}', 'deda', max_delay => 4, history => '0', feedback_window => '0'),
-       bandit_create('gone ix', '{a,b,c}', 'dada-ix', skipping => false, history => '0', loss_range => '{0,100}');
+       bandit_create('gone ix', '{a,b,c}', 'dada-ix', skipping => false, history => '0', loss_range => '{0,100}') \gset
 
 -- Some are settled, some skipped, some expired, some open.
 CREATE FUNCTION upkeep.play(bandit text, n integer) RETURNS void LANGUAGE plpgsql AS $$
@@ -180,7 +180,7 @@ SELECT count(*) AS rows, sum(rounds) = (SELECT sum(upper(r) - lower(r)) FROM dex
 FROM dexp3.trimmed;
 
 -- Losses whose squares are too small for a number
-SELECT bandit_create('tiny', '{a,b}', history => '0');
+SELECT bandit_create('tiny', '{a,b}', history => '0') \gset
 SELECT bandit_feedback(decision_id, 1e-200) FROM bandit_choose('tiny');
 SELECT bandit_feedback(decision_id, 5e-324) FROM bandit_choose('tiny');
 SELECT sum(settled), max(estimate) < 1e-100 AS tiny FROM bandit_report('tiny');
