@@ -584,7 +584,7 @@ operate(void)
 	}
 	if (what < 124)
 	{
-		skip_ahead((int64_t) (take(1) < 240 ? take(1) : take(3)));
+		skip_ahead((int64_t) (take(1) < 240 ? take(1) : take(3) / 16));
 		return;
 	}
 	if (what < 128)
