@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# managed.sh: bandit_choose() and bandit_feedback() under load, for bench/run
+# managed.sh: bandit_choose() and bandit_feedback() under load, for scripts/bench
 #
 # A measurement is made of slices: some seconds of pgbench for the yardstick, some
 # for the subject, by turns.  Of the rates and of the ratios of neighbours the

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# lib.sh: what scripts/demo, scripts/test and bench/run share
+# lib.sh: what scripts/demo, scripts/test and scripts/bench share
 #
 # Find PostgreSQL, or install it; build the extension in a temporary directory;
 # start a server there; and leave nothing behind, however the script ends.
