@@ -76,6 +76,13 @@ BeginIndexScan(Relation table, Relation index, Snapshot snapshot, int nkeys)
 #endif
 }
 
+/* The oldest transaction that the commit log knows; protected by XactTruncationLock */
+#if PG_VERSION_NUM >= 170000
+#define OldestClogXid	(TransamVariables->oldestClogXid)
+#else
+#define OldestClogXid	(ShmemVariableCache->oldestClogXid)
+#endif
+
 /* Virtual generated columns came with 18; a trigger cannot see them. */
 #ifdef ATTRIBUTE_GENERATED_VIRTUAL
 #define IsVirtualColumn(attribute) \

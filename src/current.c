@@ -40,6 +40,7 @@
 #include "current.h"
 #include "log.h"
 #include "progress.h"
+#include "recent.h"
 #include "tables.h"
 #include "trim.h"
 
@@ -154,6 +155,7 @@ current_rows_arrive(int32 bandit_id)
 
 	if (current != NULL)
 		forget(current);
+	recent_look_into_log(log_current_xact(), bandit_id);
 }
 
 /*
@@ -398,6 +400,7 @@ typedef struct CatchUp
 	uint64		mine;			/* our transaction, 0 if it has no identifier */
 	bool		has_own;		/* were there rows of ours? */
 	bool		complete;		/* false if rows are missing */
+	int64		rows_in_log;	/* for an assertion */
 	Progress   *progress;		/* or NULL */
 } CatchUp;
 
@@ -567,6 +570,48 @@ fold_new_rows(CatchUp *catch_up, LogTable table, LogVisitor visit,
 				 is_new, visit, catch_up);
 }
 
+#ifdef USE_ASSERT_CHECKING
+static void
+count_row(void *context, const void *row pg_attribute_unused())
+{
+	((CatchUp *) context)->rows_in_log++;
+}
+#endif
+
+/*
+ * The same for both tables, from what is in shared memory.  Returns false, with
+ * nothing done, if that is not all.
+ */
+static bool
+fold_recent_rows(CatchUp *catch_up, uint64 from, uint64 before)
+{
+	Current    *current = catch_up->current;
+	const Seen *seen = &current->seen;
+#ifdef USE_ASSERT_CHECKING
+	int64		events = current->fold.events;
+#endif
+
+	for (int i = 0; i < seen->nrunning && seen->running[i] < from; i++)
+	{
+		if (!seen_is_running(&current->next_seen, seen->running[i]))
+			return false;
+	}
+	if (!recent_scan(current->bandit_id, current->epoch, from, before, is_new,
+					 visit_decision, visit_settlement, catch_up))
+		return false;
+
+#ifdef USE_ASSERT_CHECKING
+	/* the log itself must say the same, unless rows have been removed since */
+	if (!current->may_be_trimmed)
+	{
+		fold_new_rows(catch_up, LOG_DECISIONS, count_row, from, before);
+		fold_new_rows(catch_up, LOG_SETTLEMENTS, count_row, from, before);
+		Assert(current->fold.events - events == catch_up->rows_in_log);
+	}
+#endif
+	return true;
+}
+
 /*
  * Bring a state up to date, or to a certain later moment.  A new one, not valid
  * yet, may lack rows that this transaction has written; an old one holds them.
@@ -623,18 +668,21 @@ bring_up_to_date(Current *current, const Seen *moment, Progress *progress)
 		catch_up.progress = &of_new;
 	}
 
-	/* a decision must be there before its settlement */
 	current->valid = false;
-	if (current->may_be_trimmed && seen->next == 0)
-		log_scan(LOG_TRIMMED, current->bandit_id, current->epoch, from, before,
-				 is_new, visit_trimmed, &catch_up);
-	fold_new_rows(&catch_up, LOG_DECISIONS, visit_decision, from, before);
-	fold_new_rows(&catch_up, LOG_SETTLEMENTS, visit_settlement, from, before);
-	if (current->may_be_trimmed)
+	if (made_now || !fold_recent_rows(&catch_up, from, current->next_seen.next))
 	{
-		check_removals(&catch_up);
-		if (!catch_up.complete)
-			return false;
+		/* a decision must be there before its settlement */
+		if (current->may_be_trimmed && seen->next == 0)
+			log_scan(LOG_TRIMMED, current->bandit_id, current->epoch, from, before,
+					 is_new, visit_trimmed, &catch_up);
+		fold_new_rows(&catch_up, LOG_DECISIONS, visit_decision, from, before);
+		fold_new_rows(&catch_up, LOG_SETTLEMENTS, visit_settlement, from, before);
+		if (current->may_be_trimmed)
+		{
+			check_removals(&catch_up);
+			if (!catch_up.complete)
+				return false;
+		}
 	}
 
 	swap = current->seen;
@@ -775,6 +823,7 @@ current_add_decision(Current *current, const Decision *decision)
 {
 	begin_write(current);
 	log_append_decision(decision);
+	recent_add_decision(current->own_xact, decision);
 	fold_decision(&current->fold, decision);
 	account_for(current);
 	current->valid = true;
@@ -788,6 +837,7 @@ void
 current_begin_decisions(Current *current)
 {
 	begin_write(current);
+	recent_look_into_log(current->own_xact, current->bandit_id);
 }
 
 void
@@ -846,7 +896,10 @@ current_add_settlement(Current *current, const Settlement *settlement)
 		settlement->decision_id < current->unwritten_from)
 		check_still_there(settlement->decision_id);
 	if (added)
+	{
+		recent_add_settlement(current->own_xact, settlement);
 		fold_settlement(&current->fold, settlement);
+	}
 	account_for(current);
 	current->valid = true;
 	return added;

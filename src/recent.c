@@ -1,0 +1,291 @@
+/*
+ * recent.c
+ *	  The newest rows of the log, in shared memory.
+ *
+ * With many sessions at work, most of what a session has to read was written a
+ * moment ago.  So whoever appends a row to the log also puts a copy into a ring in
+ * shared memory, where the others find it without an index and without visiting
+ * pages.  The ring is a convenience: what is not there is in the log.
+ *
+ * Why it can be trusted.  A row is put into the ring by the transaction that
+ * inserts it, before that has finished.  So when a transaction has finished, all
+ * its rows have been in the ring, and they still are if it is later than `lost`,
+ * the latest transaction of which a row has been overwritten, or which may have
+ * begun before there was a ring.  A reader that wants to know about
+ * transactions after `lost` only, and knows that they have finished, finds all
+ * of their rows here.  Whether these are valid is decided as for a row of a
+ * table, by the fate of the subtransaction that wrote it.
+ *
+ * Rows that are many (bandit_choose_many), that arrive in another way (COPY,
+ * replication) or that are removed (trim.c) are not copied.  Their transaction
+ * leaves a note that says to look into the log.
+ *
+ * All sessions of the server must take part.  Before version 1.1 they did not,
+ * so that the ring is not used until the extension has been updated.  Neither is
+ * it used during recovery, when rows come from another server.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "recent.h"
+#include "tables.h"
+
+/*
+ * How many rows there are.  All sessions that are at work have some rows each
+ * that another one may not have read yet.
+ */
+#define NUM_ROWS	256
+
+typedef enum RecentKind
+{
+	RECENT_DECISION,
+	RECENT_SETTLEMENT,
+	LOOK_INTO_LOG				/* there are rows that are not here */
+} RecentKind;
+
+typedef struct RecentRow
+{
+	uint64		xact;			/* top-level transaction */
+	TransactionId writer;		/* it, or its subtransaction */
+	Oid			database;
+	int32		bandit_id;
+	RecentKind	kind;
+	union
+	{
+		Decision	decision;	/* without its subject */
+		Settlement	settlement;
+	}			row;
+} RecentRow;
+
+typedef struct Recent
+{
+	LWLock		lock;			/* protects everything below */
+	uint64		lost;			/* rows of this and earlier transactions may be
+								 * missing */
+	uint64		next;			/* how many rows have ever been added */
+	uint64		xacts[NUM_ROWS];	/* of the rows; 0 for none */
+	RecentRow	rows[NUM_ROWS];
+} Recent;
+
+/* A change of this layout needs a new name. */
+#define RECENT_NAME		"dexp3 recent rows"
+
+static Recent *recent = NULL;
+
+/* Copies of the rows that a reader looks at. */
+static RecentRow *copies = NULL;
+
+/*
+ * Find the ring in shared memory, or make it.
+ *
+ * PostgreSQL leaves some memory for such late comers, but there may be none left.
+ * That never changes again while the server is up, so that it is the same for all
+ * sessions: either all of them use a ring, or none.
+ */
+static bool
+attach(void)
+{
+	static bool tried = false;
+	MemoryContext caller_context = CurrentMemoryContext;
+	bool		found;
+
+	if (tried)
+		return recent != NULL;
+	if (RecoveryInProgress())
+		return false;
+
+	if (copies == NULL)
+		copies = MemoryContextAlloc(TopMemoryContext, NUM_ROWS * sizeof(RecentRow));
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	PG_TRY();
+	{
+		recent = ShmemInitStruct(RECENT_NAME, sizeof(Recent), &found);
+	}
+	PG_CATCH();
+	{
+		/* it holds no resources, and an error forgets that we hold the lock */
+		HOLD_INTERRUPTS();
+		MemoryContextSwitchTo(caller_context);
+		FlushErrorState();
+		recent = NULL;
+	}
+	PG_END_TRY();
+	if (recent != NULL)
+	{
+		if (!found)
+		{
+			memset(recent, 0, sizeof(Recent));
+			LWLockInitialize(&recent->lock, LWLockNewTrancheId());
+			recent->lost = U64FromFullTransactionId(ReadNextFullTransactionId());
+		}
+		LWLockRegisterTranche(recent->lock.tranche, RECENT_NAME);
+	}
+	LWLockRelease(AddinShmemInitLock);
+	tried = true;
+	return recent != NULL;
+}
+
+/* ----------
+ * Writing
+ * ----------
+ */
+
+static void
+add(uint64 xact, RecentRow *row)
+{
+	int			place;
+
+	if (!attach())
+		return;
+
+	row->xact = xact;
+	row->writer = GetCurrentTransactionId();
+	row->database = MyDatabaseId;
+	LWLockAcquire(&recent->lock, LW_EXCLUSIVE);
+	place = recent->next++ % NUM_ROWS;
+	recent->lost = Max(recent->lost, recent->xacts[place]);
+	recent->xacts[place] = xact;
+	recent->rows[place] = *row;
+	LWLockRelease(&recent->lock);
+}
+
+void
+recent_add_decision(uint64 xact, const Decision *decision)
+{
+	RecentRow	row = {
+		.kind = RECENT_DECISION,
+		.bandit_id = decision->bandit_id,
+		.row.decision = *decision
+	};
+
+	row.row.decision.subject = NULL;
+	add(xact, &row);
+}
+
+void
+recent_add_settlement(uint64 xact, const Settlement *settlement)
+{
+	RecentRow	row = {
+		.kind = RECENT_SETTLEMENT,
+		.bandit_id = settlement->bandit_id,
+		.row.settlement = *settlement
+	};
+
+	add(xact, &row);
+}
+
+/*
+ * Take note that this transaction changes the log of a bandit in another way.
+ */
+void
+recent_look_into_log(uint64 xact, int32 bandit_id)
+{
+	static uint64 last_xact = 0;
+	static int32 last_bandit_id = 0;
+	RecentRow	row = {
+		.kind = LOOK_INTO_LOG,
+		.bandit_id = bandit_id
+	};
+
+	/* once is enough: if it is overwritten, the transaction is among the lost */
+	if (xact == last_xact && bandit_id == last_bandit_id)
+		return;
+	add(xact, &row);
+	last_xact = xact;
+	last_bandit_id = bandit_id;
+}
+
+/* ----------
+ * Reading
+ * ----------
+ */
+
+/*
+ * Copy the rows of a bandit that transactions from `from` on and before `before`
+ * have written, and set *n to their number.  Returns false if some are missing.
+ */
+static bool
+copy_rows(int32 bandit_id, uint64 from, uint64 before, int *n)
+{
+	bool		complete;
+
+	*n = 0;
+	LWLockAcquire(&recent->lock, LW_SHARED);
+	complete = from > recent->lost;
+	for (int i = 0; complete && i < NUM_ROWS; i++)
+	{
+		const RecentRow *row = &recent->rows[i];
+
+		if (recent->xacts[i] >= from && recent->xacts[i] < before &&
+			row->bandit_id == bandit_id && row->database == MyDatabaseId)
+			copies[(*n)++] = *row;
+	}
+	LWLockRelease(&recent->lock);
+	return complete;
+}
+
+/*
+ * Keep only those copies that are wanted and have been committed.  Returns false
+ * if the log must be looked into.
+ */
+static bool
+keep_committed(LogFilter wanted, void *context, int *n)
+{
+	int			kept = 0;
+	bool		known = true;
+
+	/* what the commit log knows about very old transactions may be going away */
+	LWLockAcquire(XactTruncationLock, LW_SHARED);
+	for (int i = 0; known && i < *n; i++)
+	{
+		RecentRow  *row = &copies[i];
+
+		if (!wanted(context, row->xact))
+			continue;
+		known = row->kind != LOOK_INTO_LOG &&
+			TransactionIdFollowsOrEquals(row->writer, OldestClogXid);
+		if (known && TransactionIdDidCommit(row->writer))
+			copies[kept++] = *row;
+	}
+	LWLockRelease(XactTruncationLock);
+	*n = kept;
+	return known;
+}
+
+/*
+ * Visit the rows of a bandit as log_scan() does, first decisions, then settlements.
+ * What is wanted must have finished.  Returns false, having visited nothing, if
+ * not all rows are here.
+ */
+bool
+recent_scan(int32 bandit_id, int32 epoch, uint64 from, uint64 before,
+			LogFilter wanted, LogVisitor visit_decision,
+			LogVisitor visit_settlement, void *context)
+{
+	int			n;
+
+	if (!OidIsValid(tables()->trimmed) || !attach() ||
+		!copy_rows(bandit_id, from, before, &n) ||
+		!keep_committed(wanted, context, &n))
+		return false;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (copies[i].kind == RECENT_DECISION && copies[i].row.decision.epoch == epoch)
+			visit_decision(context, &copies[i].row.decision);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (copies[i].kind == RECENT_SETTLEMENT && copies[i].row.settlement.epoch == epoch)
+			visit_settlement(context, &copies[i].row.settlement);
+	}
+	return true;
+}
