@@ -222,6 +222,29 @@ find_open_decision(const Bandit *bandit, Current *current, text *subject,
 		log_find_by_subject(bandit->bandit_id, subject, can_be_kept, &sticky, decision);
 }
 
+/*
+ * Return the row type of the result.  To ask the catalogs for it, each time, would
+ * take a noticeable part of a choose.
+ */
+static TupleDesc
+result_desc(void)
+{
+	static TupleDesc desc = NULL;
+
+	if (desc == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+		TupleDesc	new_desc = CreateTemplateTupleDesc(NUM_RESULT_COLUMNS);
+
+		TupleDescInitEntry(new_desc, 1, "decision_id", INT8OID, -1, 0);
+		TupleDescInitEntry(new_desc, 2, "arm", TEXTOID, -1, 0);
+		TupleDescInitEntry(new_desc, 3, "probability", FLOAT8OID, -1, 0);
+		desc = BlessTupleDesc(new_desc);
+		MemoryContextSwitchTo(old);
+	}
+	return desc;
+}
+
 static void
 fill_result(const Bandit *bandit, const Decision *decision, Datum *values)
 {
@@ -244,7 +267,6 @@ choose(FunctionCallInfo fcinfo, int delay_arg)
 	Current    *current;
 	Decision	decision;
 	int64		delay;
-	TupleDesc	tupdesc;
 	Datum		values[NUM_RESULT_COLUMNS];
 	bool		nulls[NUM_RESULT_COLUMNS] = {0};
 
@@ -252,8 +274,6 @@ choose(FunctionCallInfo fcinfo, int delay_arg)
 		null_argument("bandit");
 	PreventCommandIfReadOnly("bandit_choose()");
 	PreventCommandIfParallelMode("bandit_choose()");
-	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
 
 	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
 	delay = argument_delay(fcinfo, delay_arg, &bandit->setup.params);
@@ -275,8 +295,7 @@ choose(FunctionCallInfo fcinfo, int delay_arg)
 	}
 
 	fill_result(bandit, &decision, values);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc),
-													  values, nulls)));
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(result_desc(), values, nulls)));
 }
 
 /*
