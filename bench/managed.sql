@@ -1,5 +1,5 @@
--- What bench/managed.sh needs in its database: the extension, the floors, and
--- the peer.
+-- What bench/managed.py needs in its database: the extension, the floors, and
+-- the peers.
 
 SET client_min_messages = warning;
 CREATE EXTENSION dexp3;
@@ -53,7 +53,21 @@ CREATE FUNCTION bench.insert_feedback(source text) RETURNS text
                 FROM dexp3.feedback AS f LIMIT 1);
 
 --
--- The peer: "dada" without skipping, in PL/pgSQL with one state row a bandit
+-- The application's table, whose trigger gives feedback; and the floor's, which has none
+--
+
+CREATE TABLE bench.purchase (
+    decision_id bigint PRIMARY KEY,
+    loss float8 NOT NULL,
+    purchased_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE bench.purchase_floor (LIKE bench.purchase INCLUDING ALL);
+CREATE TRIGGER purchase_feedback AFTER INSERT ON bench.purchase FOR EACH ROW
+    EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss');
+
+--
+-- The peers: "dada" without skipping, with one state row a bandit.  This one is in
+-- PL/pgSQL; app.py has the other one, and uses the same tables.
 --
 
 CREATE SCHEMA peer;
@@ -151,8 +165,33 @@ BEGIN
 END;
 $$;
 
+CREATE FUNCTION peer.purchase_feedback() RETURNS trigger
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM peer.feedback(NEW.decision_id, NEW.loss);
+    RETURN NULL;
+END;
+$$;
+
+CREATE TABLE peer.purchase (LIKE bench.purchase INCLUDING ALL);
+CREATE TRIGGER purchase_feedback AFTER INSERT ON peer.purchase FOR EACH ROW
+    EXECUTE FUNCTION peer.purchase_feedback();
+
+--
+-- The bandits: one each, and one of many each
+--
+
 INSERT INTO peer.bandit (name, arms, z)
-    VALUES ('peer', bench.arms(10), array_fill(0::float8, ARRAY[10]));
+    SELECT name, bench.arms(10), array_fill(0::float8, ARRAY[10])
+        FROM unnest(ARRAY['peer', 'app']) AS name
+    UNION ALL
+    SELECT 'one of many ' || n, bench.arms(10), array_fill(0::float8, ARRAY[10])
+        FROM generate_series(1, 1000) AS n;
+
+SELECT bandit_create('app', bench.arms(10)),
+       bandit_create('patient', bench.arms(10), skipping => false);
+SELECT bandit_create('one of many ' || n, bench.arms(10)) FROM generate_series(1, 1000) AS n;
 
 --
 -- Playing and timing inside the server
@@ -175,17 +214,25 @@ BEGIN
 END;
 $$;
 
--- Create a bandit, and return the milliseconds that so many choices take in one
--- statement.
-CREATE FUNCTION bench.choose_many(bandit text, arms integer, choices integer) RETURNS float8
+-- Return the milliseconds that so many choices take in one statement.
+CREATE FUNCTION bench.choose_each(bandit text, choices integer) RETURNS float8
     LANGUAGE plpgsql
 AS $$
 DECLARE
-    start timestamptz;
+    start timestamptz := clock_timestamp();
 BEGIN
-    PERFORM bandit_create(bandit, bench.arms(arms));
-    start := clock_timestamp();
     PERFORM bandit_choose(bandit) FROM generate_series(1, choices);
+    RETURN extract(epoch FROM clock_timestamp() - start) * 1000;
+END;
+$$;
+
+CREATE FUNCTION bench.choose_many(bandit text, choices integer) RETURNS float8
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    start timestamptz := clock_timestamp();
+BEGIN
+    PERFORM count(*) FROM bandit_choose_many(bandit, choices);
     RETURN extract(epoch FROM clock_timestamp() - start) * 1000;
 END;
 $$;
