@@ -47,13 +47,20 @@ sub program
 	return;
 }
 
-# Programs that run beside the server; none outlives this test.
-my @running;
+# A program that runs beside the server; it does not outlive this test.
+my $running;
+
+sub stop
+{
+	$running->kill_kill if defined $running;
+	undef $running;
+	return;
+}
 
 END
 {
 	local $?;
-	$_->kill_kill foreach @running;
+	stop();
 }
 
 # Start a program, and wait until it says that it is ready.
@@ -63,9 +70,8 @@ sub start
 	my $messages = '';
 
 	local %ENV = (%ENV, %environment);
-	my $run = IPC::Run::start($command, '<', \undef, '>&', \$messages);
-	push @running, $run;
-	pump_until($run, IPC::Run::timer($PostgreSQL::Test::Utils::timeout_default), \$messages, $ready)
+	$running = IPC::Run::start($command, '<', \undef, '>&', \$messages);
+	pump_until($running, IPC::Run::timer($PostgreSQL::Test::Utils::timeout_default), \$messages, $ready)
 	  or BAIL_OUT("$command->[0] does not start: $messages");
 	return;
 }
@@ -96,7 +102,7 @@ if ($has_cron)
 }
 else
 {
-	note('pg_cron is not installed: a stand-in takes the jobs');
+	diag('skipped: pg_cron, which is not installed; a stand-in takes the jobs');
 	is((shift @cron)->{code}, "CREATE EXTENSION pg_cron;\n", 'the page has pg_cron created first');
 	$node->safe_psql(
 		$database, q{
@@ -150,9 +156,23 @@ WHERE oid = 'api.$function'::regproc});
 
 	my $script = qq{
 BEGIN ISOLATION LEVEL READ COMMITTED $access;
-select set_config('search_path', '"api", "public"', true), set_config('role', 'web_anon', true), set_config('request.jwt.claims', '{"role":"web_anon"}', true), set_config('request.method', '$method', true), set_config('request.path', '/rpc/$function', true), set_config('request.headers', '{}', true), set_config('request.cookies', '{}', true) \\gset
+select set_config('search_path', '"api", "public"', true), set_config('role', 'web_anon', true),
+       set_config('request.jwt.claims', '{"role":"web_anon"}', true),
+       set_config('request.method', '$method', true), set_config('request.path', '/rpc/$function', true),
+       set_config('request.headers', '{}', true), set_config('request.cookies', '{}', true) \\gset
 select "public"."same_numbers"() \\gset
-WITH pgrst_source AS (SELECT pgrst_call.pgrst_scalar FROM (SELECT '$json'::json AS json_data) pgrst_payload, LATERAL (SELECT CASE WHEN json_typeof(pgrst_payload.json_data) = 'array' THEN pgrst_payload.json_data ELSE json_build_array(pgrst_payload.json_data) END AS val) pgrst_uniform_json, LATERAL (SELECT $columns FROM json_to_recordset(pgrst_uniform_json.val) AS _($typed) LIMIT 1) pgrst_body , LATERAL (SELECT "api"."$function"($arguments) pgrst_scalar) pgrst_call) SELECT null::bigint AS total_result_set, 1 AS page_total, coalesce(json_agg(_postgrest_t.pgrst_scalar)->0, 'null') AS body, nullif(current_setting('response.headers', true), '') AS response_headers, nullif(current_setting('response.status', true), '') AS response_status, '' AS response_inserted FROM (SELECT "$function".* FROM "pgrst_source" AS "$function"     ) _postgrest_t \\gset
+WITH pgrst_source AS (
+    SELECT pgrst_call.pgrst_scalar
+    FROM (SELECT '$json'::json AS json_data) pgrst_payload,
+         LATERAL (SELECT CASE WHEN json_typeof(pgrst_payload.json_data) = 'array' THEN pgrst_payload.json_data
+                         ELSE json_build_array(pgrst_payload.json_data) END AS val) pgrst_uniform_json,
+         LATERAL (SELECT $columns FROM json_to_recordset(pgrst_uniform_json.val) AS _($typed) LIMIT 1) pgrst_body,
+         LATERAL (SELECT "api"."$function"($arguments) pgrst_scalar) pgrst_call)
+SELECT null::bigint AS total_result_set, 1 AS page_total,
+       coalesce(json_agg(_postgrest_t.pgrst_scalar)->0, 'null') AS body,
+       nullif(current_setting('response.headers', true), '') AS response_headers,
+       nullif(current_setting('response.status', true), '') AS response_status, '' AS response_inserted
+FROM (SELECT "$function".* FROM "pgrst_source" AS "$function") _postgrest_t \\gset
 \\if :ERROR
 \\echo error :LAST_ERROR_SQLSTATE :LAST_ERROR_MESSAGE
 ABORT;
@@ -196,7 +216,7 @@ if (defined $postgrest && defined program('curl'))
 }
 else
 {
-	note('PostgREST and curl are not installed: what PostgREST would send is sent');
+	diag('skipped: PostgREST, which is not installed, or curl is not; what it would send is sent');
 }
 foreach my $example (@{ $chapter{'PostgREST'}{sh} })
 {
@@ -213,6 +233,7 @@ foreach my $example (@{ $chapter{'PostgREST'}{sh} })
 	}
 	check_output($page, $example, $output);
 }
+stop();
 run_sql($node, $database, $page, $afterwards);
 
 #
@@ -224,6 +245,7 @@ run_sql($node, $database, $page, @{ $chapter{'psycopg'}{sql} });
 SKIP:
 {
 	my $python = program('python3', '-c', 'import psycopg');
+	diag('skipped: psycopg 3, which is not installed') unless defined $python;
 	skip 'psycopg 3 is not installed', 1 unless defined $python;
 
 	my $example = $chapter{'psycopg'}{python}[0];
@@ -268,6 +290,7 @@ CREATE TRIGGER conflict AFTER INSERT ON outcome FOR EACH STATEMENT EXECUTE FUNCT
 	$node->safe_psql($database, 'DROP TRIGGER conflict ON outcome');
 
 	my $pgbouncer = program('pgbouncer');
+	diag('skipped: PgBouncer, which is not installed') unless defined $pgbouncer;
 	skip 'PgBouncer is not installed', 1 unless defined $pgbouncer;
 
 	my $pool = PostgreSQL::Test::Cluster::get_free_port();
@@ -287,6 +310,7 @@ pool_mode = transaction
 });
 	start([ $pgbouncer, $node->basedir . '/pgbouncer.ini' ], qr/process up/);
 	$runs->(sprintf('host=%s port=%d', $node->host, $pool), 'psycopg and PgBouncer');
+	stop();
 }
 
 #
