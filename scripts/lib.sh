@@ -107,15 +107,43 @@ tool_packages()
 	if [ "$with_tap" = yes ]; then
 		command -v prove >/dev/null || echo perl
 		perl -MIPC::Run -e 1 2>/dev/null || echo libipc-run-perl
-		# Its test skips itself without it: no reason to give up.  Not every
-		# architecture has it, but before the first "apt-get update" who knows.
-		if in_apt pgbouncer || { command -v apt-get >/dev/null && ! in_apt postgresql; }; then
-			PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null || echo pgbouncer
-		fi
 	fi
 	for need in "${needs[@]}"; do
 		command -v "${need%%=*}" >/dev/null || echo "${need#*=}"
 	done
+}
+
+# Print the packages that are missing and that apt has, of those that the tests can
+# do without: they skip themselves then, or a part of themselves.
+optional_packages()
+{
+	local version package
+
+	version=$("$pg_config" --bindir | sed -n 's,^/usr/lib/postgresql/\([0-9]*\)/bin$,\1,p')
+	{
+		PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null || echo pgbouncer
+		/usr/bin/python3 -c 'import psycopg' 2>/dev/null || echo python3-psycopg
+		[ -f "$("$pg_config" --sharedir)/extension/pg_cron.control" ] || [ -z "$version" ] ||
+			echo "postgresql-$version-cron"
+	} | while read -r package; do
+		# Before the first "apt-get update" who knows.
+		if in_apt "$package" || { command -v apt-get >/dev/null && ! in_apt postgresql; }; then
+			echo "$package"
+		fi
+	done
+}
+
+# Set as_root to what makes a command run as root, or fail; "sudo true" may ask
+# for a password.
+find_root()
+{
+	if [ "$(id -u)" -eq 0 ]; then
+		as_root=(env DEBIAN_FRONTEND=noninteractive)
+	elif command -v sudo >/dev/null && "$@"; then
+		as_root=(sudo env DEBIAN_FRONTEND=noninteractive)
+	else
+		return 1
+	fi
 }
 
 # Make sure that all is there: set pg_config, installing whatever is missing.
@@ -132,12 +160,7 @@ require_tools()
 header files, gcc, make and, for the tests, prove and the Perl module IPC::Run;
 and set PG_CONFIG if that PostgreSQL is not below /usr/lib/postgresql."
 
-	if [ "$(id -u)" -eq 0 ]; then
-		as_root=(env DEBIAN_FRONTEND=noninteractive)
-	elif command -v sudo >/dev/null && sudo true; then
-		as_root=(sudo env DEBIAN_FRONTEND=noninteractive)
-	fi
-	if [ "${as_root[0]}" != none ]; then
+	if find_root sudo true; then
 		output=$("${as_root[@]}" apt-get update 2>&1) || die "apt-get update failed: $output"
 		tools=$(tool_packages | xargs)
 	fi
@@ -157,6 +180,21 @@ and then this again."
 	output=$("${as_root[@]}" "${install[@]}" -o DPkg::Lock::Timeout=300 2>&1) ||
 		die "${install[*]} failed: $output"
 	find_postgres || die "PostgreSQL was installed, but not below /usr/lib/postgresql"
+}
+
+# Install what the tests can do without, if that is possible without questions.
+offer_tools()
+{
+	local as_root packages=()
+
+	mapfile -t packages < <(optional_packages)
+	if [ ${#packages[@]} -gt 0 ] && find_root sudo -n true 2>/dev/null; then
+		echo "Installing ${packages[*]} ..."
+		"${as_root[@]}" apt-get update >/dev/null 2>&1 || true
+		mapfile -t packages < <(optional_packages)
+		"${as_root[@]}" apt-get install -y --no-install-recommends "${packages[@]}" \
+			-o DPkg::Lock::Timeout=300 >/dev/null 2>&1 || echo "That failed: some tests are skipped."
+	fi
 }
 
 # ---------------------------------------------------------------------------
@@ -314,6 +352,9 @@ copy_sources()
 prepare()
 {
 	require_tools
+	if [ "$with_tap" = yes ]; then
+		offer_tools
+	fi
 	make_tmp
 	copy_postgres
 	copy_sources
