@@ -18,6 +18,7 @@ ALTER TABLE dexp3.bandit
 	ADD COLUMN retired text[] NOT NULL DEFAULT '{}',
 	ADD COLUMN head_start double precision[] NOT NULL DEFAULT '{}';
 
+COMMENT ON COLUMN dexp3.feedback.estimate IS 'the loss estimate: the loss, as a share of its range, / (probability + gamma)';
 COMMENT ON COLUMN dexp3.bandit.feedback_window IS 'how long feedback is waited for; null: without end';
 COMMENT ON COLUMN dexp3.bandit.missing_loss IS 'the loss of a decision whose feedback does not come in time';
 COMMENT ON COLUMN dexp3.bandit.history IS 'how long settled decisions are kept in the log; null: for ever';
@@ -205,6 +206,10 @@ CREATE FUNCTION bandit_feedback(bandit text, subject text, loss double precision
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'bandit_feedback_by_subject';
 
+COMMENT ON FUNCTION bandit_feedback(bigint, double precision)
+	IS 'settle a decision with its loss: applied, duplicate, skipped or expired';
+COMMENT ON FUNCTION bandit_reward(bigint, double precision)
+	IS 'settle a decision with a reward: the loss is as far from the other end of its range';
 COMMENT ON FUNCTION bandit_feedback(text, text, double precision)
 	IS 'settle the newest open decision of a subject with its loss';
 

@@ -338,7 +338,7 @@ COMMENT ON COLUMN dexp3.feedback.delay IS 'by how many rounds that was after the
 COMMENT ON COLUMN dexp3.feedback.received_at IS 'start of the statement that brought it';
 COMMENT ON COLUMN dexp3.feedback.xact IS 'transaction under which the row became visible in this cluster';
 COMMENT ON COLUMN dexp3.feedback.loss IS 'the loss; null if the decision was skipped';
-COMMENT ON COLUMN dexp3.feedback.estimate IS 'the loss estimate: loss / (probability + gamma)';
+COMMENT ON COLUMN dexp3.feedback.estimate IS 'the loss estimate: the loss, as a share of its range, / (probability + gamma)';
 COMMENT ON COLUMN dexp3.feedback.arm IS 'the arm, from 1; null if the decision was skipped';
 COMMENT ON COLUMN dexp3.feedback.expected IS 'deda: estimate times probability, null for 0';
 COMMENT ON COLUMN dexp3.feedback.lbck IS 'deda: what it adds to Lbck, null for 0';
@@ -612,14 +612,14 @@ CREATE FUNCTION bandit_feedback(decision_id bigint, loss double precision) RETUR
 	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION bandit_feedback(bigint, double precision)
-	IS 'settle a decision with its loss: applied, duplicate or skipped';
+	IS 'settle a decision with its loss: applied, duplicate, skipped or expired';
 
 CREATE FUNCTION bandit_reward(decision_id bigint, reward double precision) RETURNS text
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION bandit_reward(bigint, double precision)
-	IS 'settle a decision with a reward, which is 1 - loss';
+	IS 'settle a decision with a reward: the loss is as far from the other end of its range';
 
 CREATE FUNCTION bandit_feedback_trigger() RETURNS trigger
 	LANGUAGE C VOLATILE PARALLEL UNSAFE

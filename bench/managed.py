@@ -13,6 +13,7 @@ medians are shown, so that a disturbance of a slice or two does no harm.
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -52,12 +53,26 @@ def of_times(rate, times):
     return Slice(rate, times[len(times) // 2], times[len(times) * 99 // 100])
 
 
-def pgbench(script, clients, commit, seconds=None, transactions=None, **variables):
-    """Run a script of bench/managed, or one of the floor's, and return a slice."""
+def read_logs(directory):
+    """Return pgbench's transactions: when each of them ended, and how long it took."""
+    ended = []
+    for name in os.listdir(directory):
+        with open(os.path.join(directory, name), encoding='ascii') as log:
+            for line in log:
+                fields = line.split()
+                ended.append((int(fields[4]) * 1000000 + int(fields[5]), int(fields[2])))
+    return ended
+
+
+def pgbench(script, clients, commit, warm_up=0.5, transactions=None, **variables):
+    """Run a script of bench/managed, or one of the floor's, and return a slice.
+
+    The first seconds, in which sessions fill their caches, do not count.
+    """
     path = script if os.path.isabs(script) else os.path.join(HERE, 'managed', script)
     command = ['pgbench', '-n', '-M', 'prepared', '-c', str(clients), '-j', '2', '-f', path,
                '-D', f'clients={clients}']
-    command += ['-t', str(transactions)] if transactions else ['-T', str(seconds or settings.seconds)]
+    command += ['-t', str(transactions)] if transactions else ['-T', str(math.ceil(warm_up + settings.seconds))]
     for name, value in variables.items():
         command += ['-D', f'{name}={value}']
     with tempfile.TemporaryDirectory() as directory:
@@ -66,12 +81,10 @@ def pgbench(script, clients, commit, seconds=None, transactions=None, **variable
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             sys.exit(done.stdout)
-        times = []
-        for name in os.listdir(directory):
-            with open(os.path.join(directory, name), encoding='ascii') as log:
-                times += [int(line.split()[2]) for line in log]
-    rate = next(float(line.split()[2]) for line in done.stdout.splitlines() if line.startswith('tps ='))
-    return of_times(rate, times)
+        ended = read_logs(directory)
+    start = min(end - duration for end, duration in ended) + warm_up * 1e6
+    times = [duration for end, duration in ended if end >= start]
+    return of_times(len(times) / (max(ended)[0] - start) * 1e6, times)
 
 
 def app(learner, clients, commit):
@@ -153,8 +166,8 @@ class Stock:
         self.size = 0
 
     def grow_with(self, taken):
-        """Have enough for a slice at this rate, and half as much again."""
-        self.size = max(self.size, int(1.5 * taken.rate * settings.seconds) + 1000)
+        """Have enough for a slice at this rate and its first half second, and half as much again."""
+        self.size = max(self.size, int(1.5 * taken.rate * (settings.seconds + 0.5)) + 1000)
         return taken
 
     def floor(self):
@@ -170,6 +183,8 @@ class Stock:
         return first
 
     def peer(self):
+        sql("UPDATE peer.bandit SET round = round + %s, outstanding = outstanding + %s WHERE name = 'peer'",
+            self.size, self.size)
         return sql('WITH d AS (INSERT INTO peer.decision (bandit, round, arm, probability)'
                    " SELECT 'peer', n, 1, 0.1 FROM generate_series(1, %s) AS n RETURNING decision_id)"
                    ' SELECT min(decision_id) FROM d', self.size)
@@ -192,8 +207,8 @@ def workloads(floors, stock):
         bandit = new_bandit(f'mix {clients} {commit}')
         return lambda: pgbench('mix.sql', clients, commit, bandit=bandit)
 
-    def plain(script):
-        return lambda clients, commit: lambda: pgbench(script, clients, commit)
+    def plain(script, **arguments):
+        return lambda clients, commit: lambda: pgbench(script, clients, commit, **arguments)
 
     def with_stock(script, make):
         return lambda clients, commit: lambda: pgbench(script, clients, commit, next=make())
@@ -221,9 +236,9 @@ def workloads(floors, stock):
             ('INSERT', plain(floors.mix)),
             ('dexp3', mix),
             ('PL/pgSQL', plain('peer_mix.sql')))),
-        ('many', 'A round of one of 1,000 bandits', (
+        ('many', 'A round of one of 1,000 bandits, in sessions that have used most of them', (
             ('INSERT', plain(floors.mix)),
-            ('dexp3', plain('many_mix.sql')),
+            ('dexp3', plain('many_mix.sql', warm_up=1 if settings.quick else 12.5)),
             ('PL/pgSQL', plain('peer_many_mix.sql')))),
         ('skips', 'A choice of a bandit with skipping that gets no feedback at all, so that most choices also'
                   ' give up an old one', (
@@ -417,8 +432,8 @@ def main():
     parser.add_argument('pictures')
     settings = parser.parse_args()
     settings.repetitions = 1 if settings.quick else 5
-    settings.seconds = 1 if settings.quick else 3
-    settings.first_stock = 60000 * settings.seconds
+    settings.seconds = 0.5 if settings.quick else 2.5
+    settings.first_stock = 25000 if settings.quick else 75000
     connection = psycopg2.connect()
     connection.autocommit = True
 

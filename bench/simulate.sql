@@ -75,6 +75,7 @@ CALL bench.measure(2, 200000, :repetitions);
 CALL bench.measure(10, 200000, :repetitions);
 CALL bench.measure(100, 60000, :repetitions);
 CALL bench.measure(1000, 8000, :repetitions);
+CALL bench.measure(10000, 1000, :repetitions);
 
 SELECT arms, rounds, delay,
        round(percentile_cont(0.5) WITHIN GROUP (ORDER BY floor_ms)),

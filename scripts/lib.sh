@@ -17,6 +17,7 @@
 versions='18 17 16 15'
 with_tap=no		# will the TAP tests be run?
 needs=()		# what else the script needs, as program=package
+python_needs=()		# likewise, as module=package
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 die()
@@ -110,6 +111,9 @@ tool_packages()
 	fi
 	for need in "${needs[@]}"; do
 		command -v "${need%%=*}" >/dev/null || echo "${need#*=}"
+	done
+	for need in "${python_needs[@]}"; do
+		/usr/bin/python3 -c "import ${need%%=*}" 2>/dev/null || echo "${need#*=}"
 	done
 }
 

@@ -216,3 +216,28 @@ SELECT (drawn).state::text <> state::text AS other,
        ((drawn).ticket).probability,
        ((drawn).ticket).gamma
 FROM (SELECT state, bandit_draw(state) AS drawn FROM bandit_new(4) state) d;
+
+--
+-- Exponentials
+--
+
+-- The learner has a function of its own for them.  Probabilities from 1 down to
+-- 1e-304, relative to the largest, are those of exp() to 1e-13; the largest
+-- weight is exactly 1, and beyond that they soon are 0.
+WITH state AS (
+    SELECT jsonb_set(bandit_new(8000)::jsonb, '{z}',
+                     (SELECT jsonb_agg(i * 0.1 / step_size) FROM generate_series(0, 7999) i))::text::bandit_state AS state,
+           step_size
+    FROM bandit_step_size(bandit_new(8000)) step_size
+), arm AS (
+    SELECT p / first_value(p) OVER (ORDER BY i) AS weight, -step_size * z AS exponent
+    FROM state,
+         ROWS FROM (unnest(bandit_probabilities(state)),
+                    jsonb_array_elements_text(state::jsonb -> 'z')) WITH ORDINALITY a (p, z_text, i),
+         LATERAL (SELECT z_text::float8 AS z) z
+)
+SELECT count(*) FILTER (WHERE exponent > -700) AS normal,
+       max(abs(weight / exp(greatest(exponent, -700)) - 1)) FILTER (WHERE exponent > -700) < 1e-13 AS as_exp,
+       max(weight) FILTER (WHERE exponent = 0) AS largest,
+       max(weight) FILTER (WHERE exponent < -709) AS least
+FROM arm;

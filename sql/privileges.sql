@@ -106,6 +106,15 @@ FROM unnest(ARRAY[$$SELECT bandit_grant('of anna', 'regress_dexp3_nobody')$$,
                   $$SELECT bandit_grant(NULL, 'regress_dexp3_ben')$$,
                   $$SELECT bandit_revoke('of nobody', 'regress_dexp3_ben')$$]) AS statement;
 
+-- A role that is gone can still be revoked, once.
+SET ROLE NONE;
+CREATE ROLE regress_dexp3_gone;
+SELECT bandit_grant('of anna', 'regress_dexp3_gone');
+DROP ROLE regress_dexp3_gone;
+SELECT bandit_revoke('of anna', 'regress_dexp3_gone');
+SELECT grantees FROM dexp3.bandit WHERE name = 'of anna';
+SELECT bandit_revoke('of anna', 'regress_dexp3_gone');
+
 -- A trigger gives feedback with the rights of whoever writes the row.
 SET ROLE regress_dexp3_anna;
 CREATE TEMP TABLE outcome (decision bigint, loss float8);

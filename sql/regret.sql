@@ -128,10 +128,13 @@ FROM generate_series(1, 100000) t,
      LATERAL (SELECT CASE WHEN t <= 50000 THEN ARRAY[0.4, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
                                           ELSE ARRAY[0.8, 0.2, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5] END::float8[]) a (arms);
 
--- Arm 2 is the best in hindsight.
-SELECT algorithm, skipping, count(*) AS runs,
-       CASE WHEN min(regret) > 5000 THEN 'thousands' WHEN max(regret) < 1000 THEN 'about zero, or less' ELSE 'something else' END AS regret
-FROM unnest(ARRAY['dada', 'dada-ix']) algorithm, unnest(ARRAY[false, true]) skipping, generate_series(1, 3) seed, rescue,
-     LATERAL (SELECT sum(loss) - (50000 * 0.5 + 50000 * 0.2) AS regret
-              FROM bandit_simulate(losses, delays, algorithm, skipping, seed => seed)) r
-GROUP BY algorithm, skipping ORDER BY algorithm, skipping;
+-- Arm 2 is the best in hindsight. Single runs of dada may be unlucky, with it
+-- drawn at a tiny probability: hence the median.
+SELECT algorithm, skipping, runs,
+       CASE WHEN median > 5000 THEN 'thousands' WHEN median < 1000 THEN 'about zero, or less' ELSE 'something else' END AS regret
+FROM (SELECT algorithm, skipping, count(*) AS runs, percentile_cont(0.5) WITHIN GROUP (ORDER BY regret) AS median
+      FROM unnest(ARRAY['dada', 'dada-ix']) algorithm, unnest(ARRAY[false, true]) skipping, generate_series(1, 9) seed, rescue,
+           LATERAL (SELECT sum(loss) - (50000 * 0.5 + 50000 * 0.2) AS regret
+                    FROM bandit_simulate(losses, delays, algorithm, skipping, seed => seed)) r
+      GROUP BY algorithm, skipping) r
+ORDER BY algorithm, skipping;

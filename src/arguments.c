@@ -154,8 +154,7 @@ argument_delay(FunctionCallInfo fcinfo, int n, const LearnerParams *params)
 void
 check_loss(double loss)
 {
-	/* written so that NaN fails */
-	if (!(loss >= 0 && loss <= 1))
+	if (!is_loss(loss))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("loss must be between 0 and 1: %s", number_text(loss))));

@@ -19,4 +19,11 @@ extern double argument_loss(FunctionCallInfo fcinfo, int n);
 extern void check_loss(double loss);
 extern text *argument_subject(FunctionCallInfo fcinfo, int n);
 
+/* Written so that NaN is none. */
+static inline bool
+is_loss(double loss)
+{
+	return loss >= 0 && loss <= 1;
+}
+
 #endif							/* DEXP3_ARGUMENTS_H */

@@ -338,6 +338,31 @@ load_bandit(ScanKey key)
 	return bandit;
 }
 
+static uint64
+hash_of_name(text *name)
+{
+	return hash_bytes_extended((unsigned char *) VARDATA_ANY(name),
+							   VARSIZE_ANY_EXHDR(name), 0);
+}
+
+/*
+ * Keep a bandit that has been read, unless it may be out of date already.
+ */
+static void
+keep_bandit(Bandit *bandit)
+{
+	uint64		hash = hash_of_name(bandit->name);
+
+	if (cache_generation == tables_generation())
+	{
+		ByIdEntry  *by_id = hash_search(cache_by_id, &bandit->bandit_id, HASH_ENTER, NULL);
+		ByNameEntry *by_name = hash_search(cache_by_name, &hash, HASH_ENTER, NULL);
+
+		by_id->bandit = bandit;
+		by_name->bandit = bandit;
+	}
+}
+
 /*
  * Find a bandit by its identifier; NULL if there is none.
  */
@@ -356,13 +381,8 @@ bandit_by_id(int32 bandit_id)
 	ScanKeyInit(&key, Anum_bandit_bandit_id, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(bandit_id));
 	bandit = load_bandit(&key);
-
-	/* what was read may be out of date already: then do not keep it */
-	if (bandit != NULL && cache_generation == tables_generation())
-	{
-		entry = hash_search(cache_by_id, &bandit_id, HASH_ENTER, NULL);
-		entry->bandit = bandit;
-	}
+	if (bandit != NULL)
+		keep_bandit(bandit);
 	return bandit;
 }
 
@@ -449,8 +469,7 @@ bandit_may_use(PG_FUNCTION_ARGS)
 const Bandit *
 bandit_by_name(text *name, BanditRight right)
 {
-	uint64		hash = hash_bytes_extended((unsigned char *) VARDATA_ANY(name),
-										   VARSIZE_ANY_EXHDR(name), 0);
+	uint64		hash = hash_of_name(name);
 	ByNameEntry *entry;
 	Bandit	   *bandit;
 	ScanKeyData key;
@@ -471,11 +490,7 @@ bandit_by_name(text *name, BanditRight right)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("bandit \"%s\" does not exist", text_to_cstring(name))));
-	if (cache_generation == tables_generation())
-	{
-		entry = hash_search(cache_by_name, &hash, HASH_ENTER, NULL);
-		entry->bandit = bandit;
-	}
+	keep_bandit(bandit);
 	check_right(bandit, right);
 	return bandit;
 }

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "exponential.h"
+
 /*
  * Add two numbers that are not negative, stopping at the largest double.  No
  * draw of ours comes near it: see sample().  A ticket written by hand
@@ -171,8 +173,12 @@ some_weights(const Learner *learner, double step_size, const bool *excluded,
 			least = z[i];
 	}
 	for (int32_t i = 0; i < arms; i++)
+		weights[i] = excluded[i] ? 0 : -step_size * (z[i] - least);
+	exponentials(weights, arms);
+	for (int32_t i = 0; i < arms; i++)
 	{
-		weights[i] = excluded[i] ? 0 : exp(-step_size * (z[i] - least));
+		if (excluded[i])
+			weights[i] = 0;
 		total += weights[i];
 	}
 	return total;
@@ -200,10 +206,10 @@ learner_weights(const Learner *learner, double step_size, const bool *excluded,
 	for (int32_t i = 1; i < arms; i++)
 		least = z[i] < least ? z[i] : least;
 	for (int32_t i = 0; i < arms; i++)
-	{
-		weights[i] = exp(-step_size * (z[i] - least));
+		weights[i] = -step_size * (z[i] - least);
+	exponentials(weights, arms);
+	for (int32_t i = 0; i < arms; i++)
 		total += weights[i];
-	}
 	return total;
 }
 

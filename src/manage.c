@@ -287,10 +287,10 @@ bandit_create(PG_FUNCTION_ARGS)
  * Look a bandit up in order to change it: it must exist.
  */
 static Datum
-existing_bandit_id(FunctionCallInfo fcinfo, const char *argument)
+existing_bandit_id(FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(0))
-		null_argument(argument);
+		null_argument("name");
 	return Int32GetDatum(bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_CHANGE)->bandit_id);
 }
 
@@ -307,7 +307,7 @@ bandit_reset(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("bandit_reset()");
 	PreventCommandIfParallelMode("bandit_reset()");
-	bandit_id = existing_bandit_id(fcinfo, "name");
+	bandit_id = existing_bandit_id(fcinfo);
 	update_by_id(OidIsValid(tables()->trimmed) ?
 				 "UPDATE dexp3.bandit SET epoch = epoch + 1, head_start = '{}'"
 				 " WHERE bandit_id = $1" :
@@ -328,7 +328,7 @@ bandit_drop(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("bandit_drop()");
 	PreventCommandIfParallelMode("bandit_drop()");
-	bandit_id = existing_bandit_id(fcinfo, "name");
+	bandit_id = existing_bandit_id(fcinfo);
 	update_by_id("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id);
 	(void) run_as_owner("DELETE FROM dexp3.feedback WHERE bandit_id = $1",
 						1, types, &bandit_id, NULL, NULL, NULL);
@@ -341,20 +341,39 @@ bandit_drop(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+static bool
+is_grantee(const Bandit *bandit, const char *role)
+{
+	for (int i = 0; i < bandit->ngrantees; i++)
+	{
+		if (strcmp(NameStr(*DatumGetName(bandit->grantees[i])), role) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Grant or revoke.  The role must exist, unless it is a grantee that has been
+ * dropped since.
+ */
 static void
 change_grantees(FunctionCallInfo fcinfo, const char *sql)
 {
 	Oid			types[2] = {INT4OID, NAMEOID};
 	Datum		values[2];
+	const Bandit *bandit;
 	const char *role;
 
-	values[0] = existing_bandit_id(fcinfo, "bandit");
+	if (PG_ARGISNULL(0))
+		null_argument("bandit");
+	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_CHANGE);
 	if (PG_ARGISNULL(1))
 		null_argument("role");
-	values[1] = PG_GETARG_DATUM(1);
 	role = NameStr(*PG_GETARG_NAME(1));
-	if (strcmp(role, "public") != 0)
+	if (strcmp(role, "public") != 0 && !is_grantee(bandit, role))
 		(void) get_role_oid(role, false);
+	values[0] = Int32GetDatum(bandit->bandit_id);
+	values[1] = PG_GETARG_DATUM(1);
 	update_bandit(sql, 2, types, values);
 }
 

@@ -16,6 +16,10 @@
  * of their rows here.  Whether these are valid is decided as for a row of a
  * table, by the fate of the subtransaction that wrote it.
  *
+ * Of each bandit the newest transaction that wrote to its log is known for
+ * longer.  If that is an old one there is nothing to read, however much has been
+ * overwritten: it is what a session finds that uses many bandits in turn.
+ *
  * Rows that are many (bandit_choose_many), that arrive in another way (COPY,
  * replication) or that are removed (trim.c) are not copied.  Their transaction
  * leaves a note that says to look into the log.
@@ -44,6 +48,9 @@
  */
 #define NUM_ROWS	256
 
+/* Bandits whose identifiers differ by a multiple of this are taken for the same. */
+#define NUM_BANDITS 1024
+
 typedef enum RecentKind
 {
 	RECENT_DECISION,
@@ -68,8 +75,10 @@ typedef struct RecentRow
 typedef struct Recent
 {
 	LWLock		lock;			/* protects everything below */
+	uint64		begin;			/* nothing is known about earlier transactions */
 	uint64		lost;			/* rows of this and earlier transactions may be
 								 * missing */
+	uint64		newest[NUM_BANDITS];	/* transactions that wrote, 0 for none */
 	uint64		next;			/* how many rows have ever been added */
 	uint64		xacts[NUM_ROWS];	/* of the rows; 0 for none */
 	RecentRow	rows[NUM_ROWS];
@@ -124,13 +133,20 @@ attach(void)
 		{
 			memset(recent, 0, sizeof(Recent));
 			LWLockInitialize(&recent->lock, LWLockNewTrancheId());
-			recent->lost = U64FromFullTransactionId(ReadNextFullTransactionId());
+			recent->begin = U64FromFullTransactionId(ReadNextFullTransactionId());
+			recent->lost = recent->begin;
 		}
 		LWLockRegisterTranche(recent->lock.tranche, RECENT_NAME);
 	}
 	LWLockRelease(AddinShmemInitLock);
 	tried = true;
 	return recent != NULL;
+}
+
+static uint64 *
+newest_of(int32 bandit_id)
+{
+	return &recent->newest[((uint32) bandit_id + MyDatabaseId) % NUM_BANDITS];
 }
 
 /* ----------
@@ -141,6 +157,7 @@ attach(void)
 static void
 add(uint64 xact, RecentRow *row)
 {
+	uint64	   *newest;
 	int			place;
 
 	if (!attach())
@@ -149,7 +166,9 @@ add(uint64 xact, RecentRow *row)
 	row->xact = xact;
 	row->writer = GetCurrentTransactionId();
 	row->database = MyDatabaseId;
+	newest = newest_of(row->bandit_id);
 	LWLockAcquire(&recent->lock, LW_EXCLUSIVE);
+	*newest = Max(*newest, xact);
 	place = recent->next++ % NUM_ROWS;
 	recent->lost = Max(recent->lost, recent->xacts[place]);
 	recent->xacts[place] = xact;
@@ -215,12 +234,14 @@ recent_look_into_log(uint64 xact, int32 bandit_id)
 static bool
 copy_rows(int32 bandit_id, uint64 from, uint64 before, int *n)
 {
+	bool		none;
 	bool		complete;
 
 	*n = 0;
 	LWLockAcquire(&recent->lock, LW_SHARED);
-	complete = from > recent->lost;
-	for (int i = 0; complete && i < NUM_ROWS; i++)
+	none = from > recent->begin && from > *newest_of(bandit_id);
+	complete = none || from > recent->lost;
+	for (int i = 0; !none && complete && i < NUM_ROWS; i++)
 	{
 		const RecentRow *row = &recent->rows[i];
 

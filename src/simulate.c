@@ -171,7 +171,10 @@ read_losses(ArrayType *array, Environment *environment)
 	environment->losses = (const double *) ARR_DATA_PTR(array);
 	nlosses = (Size) environment->rounds * environment->arms;
 	for (Size i = 0; i < nlosses; i++)
-		check_loss(environment->losses[i]);
+	{
+		if (unlikely(!is_loss(environment->losses[i])))
+			check_loss(environment->losses[i]);
+	}
 }
 
 static void
