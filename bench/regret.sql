@@ -1,0 +1,252 @@
+-- The regret study: what the learners lose in worlds that we know.
+--
+-- psql's variables: rounds, T; seeds, how often each trial is played; quantile, the
+-- 0.975 quantile of Student's distribution with seeds - 1 degrees of freedom.
+--
+-- A world is a row of bench.environment and a row of bench.delay, whose SQL
+-- expressions make its numbers.  Both start from setseed(), and the players' draws
+-- from their own seed, so that the study comes out the same each time.
+
+SET client_min_messages = warning;
+SET work_mem = '64MB';
+CREATE EXTENSION dexp3;
+CREATE SCHEMA bench;
+
+CREATE FUNCTION bench.blind_simulate(losses float8[], delays integer[], stored boolean, step_scale float8, seed bigint)
+RETURNS TABLE (round bigint, arm integer, probability float8, step_size float8, loss float8)
+    LANGUAGE C VOLATILE STRICT COST 1000 ROWS 1000
+    AS '$libdir/yardsticks';
+
+--
+-- The worlds
+--
+
+-- The expressions' parameter is T; t is the round.
+CREATE TABLE bench.delay (
+    delay_id integer PRIMARY KEY,
+    delay text NOT NULL,
+    expression text NOT NULL,
+    definition text NOT NULL
+);
+INSERT INTO bench.delay VALUES
+    (1, 'none', '0', '0'),
+    (2, '100', '100', '100'),
+    (3, '1,000', '1000', '1,000'),
+    (4, 'exponential', 'floor(-1000 * ln(1 - random()))',
+        'exponential with mean 1,000, rounded down'),
+    (5, 'heavy tail', 'least(floor((1 - random()) ^ -2) - 1, $1)',
+        'Pareto with index 1/2: P(d ≥ x) = 1/√(x + 1); half of them are below 3, one in a hundred is 10,000 or more;'
+        ' T stands for all that are longer'),
+    (6, '100, 1% never', 'CASE WHEN random() >= 0.01 THEN 100 END',
+        'each with probability 0.01 never, otherwise 100'),
+    (7, 'none, 1% never', 'CASE WHEN random() >= 0.01 THEN 0 END',
+        'each with probability 0.01 never, otherwise 0');
+
+-- Here i is the arm, too.  An environment can have several rows, for different
+-- delays.  With followed_delay_id, its regret is shown over time.
+CREATE TABLE bench.environment (
+    environment_id integer PRIMARY KEY,
+    environment text NOT NULL,
+    arms integer NOT NULL,
+    is_random boolean NOT NULL,
+    delay_ids integer[] NOT NULL,
+    followed_delay_id integer,
+    expression text NOT NULL
+);
+INSERT INTO bench.environment VALUES
+    (1, 'stochastic', 10, true, '{1, 2, 3, 4, 5, 6, 7}', NULL,
+        '(random() < CASE i WHEN 1 THEN 0.4 ELSE 0.5 END)::integer'),
+    (2, 'switching', 10, true, '{1, 2, 3, 4, 5, 6, 7}', 3,
+        '(random() < CASE i WHEN 1 THEN CASE WHEN 2 * t <= $1 THEN 0.4 ELSE 0.6 END
+                            WHEN 2 THEN CASE WHEN 2 * t <= $1 THEN 0.5 ELSE 0.3 END
+                            ELSE 0.5 END)::integer'),
+    (3, 'alternating', 10, false, '{1, 2, 3, 4, 5, 6, 7}', NULL,
+        'CASE WHEN i = 1 THEN t % 5 < 2 ELSE (t + i) % 2 = 0 END::integer'),
+    (4, 'small losses', 10, true, '{1, 2, 3, 4, 5, 6, 7}', NULL,
+        'random() * CASE i WHEN 1 THEN 0.01 ELSE 0.05 END'),
+    (5, 'resonant', 2, false, '{2}', NULL,
+        '((t - 1 + 100) / 200 + i + 1) % 2'),
+    (6, 'resonant', 2, false, '{1, 3, 4, 5, 6, 7}', 3,
+        '((t - 1 + 1000) / 2000 + i + 1) % 2'),
+    (7, 'resonant, 10 arms', 10, false, '{2}', NULL,
+        '((t - 1 + 100) / 200 + i + 1) % 2'),
+    (8, 'resonant, 10 arms', 10, false, '{3}', NULL,
+        '((t - 1 + 1000) / 2000 + i + 1) % 2');
+
+CREATE FUNCTION bench.delays(expression text, rounds integer, seed integer) RETURNS integer[]
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    delays integer[];
+BEGIN
+    PERFORM setseed(-seed / 1000.0);
+    EXECUTE format('SELECT array_agg((%s)::integer) FROM generate_series(1, $1) AS t', expression)
+        INTO delays
+        USING rounds;
+    RETURN delays;
+END;
+$$;
+
+-- "t > 0" makes the inner query depend on the outer one, so that it is executed for
+-- each round.
+CREATE FUNCTION bench.losses(expression text, rounds integer, arms integer, seed integer) RETURNS float8[]
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    losses float8[];
+BEGIN
+    PERFORM setseed(seed / 1000.0);
+    EXECUTE format('SELECT array_agg(losses)
+                        FROM generate_series(1, $1) AS t,
+                             LATERAL (SELECT array_agg((%s)::float8) AS losses
+                                          FROM generate_series(1, $2) AS i
+                                          WHERE t > 0) AS round',
+                   expression)
+        INTO losses
+        USING rounds, arms;
+    RETURN losses;
+END;
+$$;
+
+-- The loss of the best arm after each of so many equal parts of the run: in each the
+-- best of the rounds until then.
+CREATE FUNCTION bench.best(losses float8[], parts integer) RETURNS float8[]
+    LANGUAGE sql
+BEGIN ATOMIC
+    SELECT array_agg(best ORDER BY part)
+        FROM (SELECT part, min(total) AS best
+                  FROM (SELECT part, sum(sum(loss)) OVER (PARTITION BY arm ORDER BY part) AS total
+                            FROM (SELECT loss, (n - 1) % array_length(losses, 2) AS arm,
+                                         (n - 1) * parts / (array_length(losses, 1) * array_length(losses, 2)) AS part
+                                      FROM unnest(losses) WITH ORDINALITY AS l (loss, n)) AS l
+                            GROUP BY arm, part) AS t
+                  GROUP BY part) AS b;
+END;
+
+--
+-- The players
+--
+
+-- In the calls, $1 are the losses, $2 the delays, $3 is the seed.
+CREATE TABLE bench.player (
+    player_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    player text NOT NULL,
+    step_scale float8 NOT NULL,
+    call text NOT NULL,
+    delay_ids integer[] NOT NULL,
+    UNIQUE (player, step_scale)
+);
+INSERT INTO bench.player (player, step_scale, call, delay_ids)
+    SELECT player, 1, call, '{1, 2, 3, 4, 5, 6, 7}'
+        FROM (VALUES ('dada, no skipping', 'bandit_simulate($1, $2, ''dada'', false, seed => $3)'),
+                     ('dada', 'bandit_simulate($1, $2, ''dada'', seed => $3)'),
+                     ('dada-ix, no skipping', 'bandit_simulate($1, $2, ''dada-ix'', false, seed => $3)'),
+                     ('dada-ix', 'bandit_simulate($1, $2, ''dada-ix'', seed => $3)'),
+                     ('deda', 'bandit_simulate($1, $2, ''deda'', seed => $3)'),
+                     ('blind, stored', 'bench.blind_simulate($1, $2, true, 1, $3)'),
+                     ('blind, at arrival', 'bench.blind_simulate($1, $2, false, 1, $3)'),
+                     ('uniform', 'bench.blind_simulate($1, $2, true, 0, $3)')) AS p (player, call);
+
+-- The same with other step sizes, in some of the worlds
+INSERT INTO bench.player (player, step_scale, call, delay_ids)
+    SELECT player, step_scale,
+           format('bandit_simulate($1, $2, %L, step_scale => %s, seed => $3)', player, step_scale), delay_ids
+        FROM (VALUES ('dada', '{2, 3}'::integer[]), ('dada-ix', '{3}')) AS p (player, delay_ids),
+             unnest('{0.25, 0.5, 2, 4, 8, 16, 32, 64}'::float8[]) AS step_scale
+        ORDER BY player, step_scale;
+
+-- Without delays, the player who ignores them must be dada, draw for draw.
+CREATE PROCEDURE bench.check_blind(stored boolean)
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    rounds CONSTANT integer := 10000;
+    losses float8[] := bench.losses((SELECT expression FROM bench.environment WHERE environment = 'switching'),
+                                    rounds, 10, 0);
+    delays integer[] := array_fill(0, ARRAY[rounds]);
+    agreeing integer;
+BEGIN
+    SELECT count(*)
+        INTO agreeing
+        FROM bandit_simulate(losses, delays, 'dada', false, seed => 1) AS dada
+             JOIN bench.blind_simulate(losses, delays, stored, 1, 1) AS blind USING (round)
+        WHERE dada.arm = blind.arm AND abs(dada.probability / blind.probability - 1) < 1e-9;
+    IF agreeing <> rounds THEN
+        RAISE EXCEPTION 'without delays, blind_simulate() plays like dada in only % of % rounds', agreeing, rounds;
+    END IF;
+END;
+$$;
+CALL bench.check_blind(true);
+CALL bench.check_blind(false);
+
+--
+-- Playing
+--
+
+CREATE TABLE bench.run (
+    environment text NOT NULL,
+    delay_id integer NOT NULL,
+    player text NOT NULL,
+    step_scale float8 NOT NULL,
+    seed integer NOT NULL,
+    regret float8 NOT NULL,
+    PRIMARY KEY (environment, delay_id, player, step_scale, seed)
+);
+
+-- Regret after a part of the rounds, for those worlds that are shown over time
+CREATE TABLE bench.path (
+    environment text NOT NULL,
+    player text NOT NULL,
+    seed integer NOT NULL,
+    round integer NOT NULL,
+    regret float8 NOT NULL,
+    PRIMARY KEY (environment, player, seed, round)
+);
+
+-- Play everything.  The losses are in a record, whose fields, unlike variables of
+-- an array type, are passed on as they are.
+CREATE PROCEDURE bench.play(rounds integer, seeds integer)
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    parts CONSTANT integer := 50;
+    environment bench.environment;
+    world record;
+    trial record;
+    total float8;
+BEGIN
+    CREATE TEMP TABLE delays ON COMMIT DROP AS
+        SELECT delay_id, seed, bench.delays(expression, rounds, seed) AS delays
+            FROM bench.delay, generate_series(1, seeds) AS seed;
+
+    FOR environment IN SELECT * FROM bench.environment ORDER BY environment_id LOOP
+        FOR this_seed IN 1 .. seeds LOOP
+            IF this_seed = 1 OR environment.is_random THEN
+                SELECT losses, bench.best(losses, parts) AS best
+                    INTO world
+                    FROM bench.losses(environment.expression, rounds, environment.arms, this_seed) AS losses;
+            END IF;
+            FOR trial IN
+                SELECT d.delay_id, d.delays, p.player, p.step_scale, p.call
+                    FROM delays AS d JOIN bench.player AS p ON d.delay_id = ANY (p.delay_ids)
+                    WHERE d.delay_id = ANY (environment.delay_ids) AND d.seed = this_seed
+            LOOP
+                EXECUTE 'SELECT sum(loss) FROM ' || trial.call
+                    INTO total
+                    USING world.losses, trial.delays, this_seed;
+                INSERT INTO bench.run
+                    VALUES (environment.environment, trial.delay_id, trial.player, trial.step_scale, this_seed,
+                            total - world.best[parts]);
+                CONTINUE WHEN trial.delay_id IS DISTINCT FROM environment.followed_delay_id OR trial.step_scale <> 1;
+                EXECUTE 'INSERT INTO bench.path
+                             SELECT $4, $5, $3, max(round), sum(sum(loss)) OVER (ORDER BY part) - ($6)[part]
+                                 FROM (SELECT round, loss, (round - 1) * $7 / $8 + 1 AS part FROM ' || trial.call || ') AS r
+                                 GROUP BY part'
+                    USING world.losses, trial.delays, this_seed, environment.environment, trial.player, world.best,
+                          parts, rounds;
+            END LOOP;
+        END LOOP;
+    END LOOP;
+END;
+$$;
+CALL bench.play(:rounds, :seeds);
