@@ -35,8 +35,8 @@ INSERT INTO bench.delay VALUES
     (4, 'exponential', 'floor(-1000 * ln(1 - random()))',
         'exponential with mean 1,000, rounded down'),
     (5, 'heavy tail', 'least(floor((1 - random()) ^ -2) - 1, $1)',
-        'Pareto with index 1/2: P(d ≥ x) = 1/√(x + 1); half of them are below 3, one in a hundred is 10,000 or more;'
-        ' T stands for all that are longer'),
+        'Pareto with index 1/2: P(d ≥ x) = 1/√(x + 1); half of them are below 3, one in a hundred is 9,999 or more;'
+        ' none is longer than T'),
     (6, '100, 1% never', 'CASE WHEN random() >= 0.01 THEN 100 END',
         'each with probability 0.01 never, otherwise 100'),
     (7, 'none, 1% never', 'CASE WHEN random() >= 0.01 THEN 0 END',
@@ -215,10 +215,6 @@ DECLARE
     trial record;
     total float8;
 BEGIN
-    CREATE TEMP TABLE delays ON COMMIT DROP AS
-        SELECT delay_id, seed, bench.delays(expression, rounds, seed) AS delays
-            FROM bench.delay, generate_series(1, seeds) AS seed;
-
     FOR environment IN SELECT * FROM bench.environment ORDER BY environment_id LOOP
         FOR this_seed IN 1 .. seeds LOOP
             IF this_seed = 1 OR environment.is_random THEN
@@ -228,7 +224,7 @@ BEGIN
             END IF;
             FOR trial IN
                 SELECT d.delay_id, d.delays, p.player, p.step_scale, p.call
-                    FROM delays AS d JOIN bench.player AS p ON d.delay_id = ANY (p.delay_ids)
+                    FROM bench.delays AS d JOIN bench.player AS p ON d.delay_id = ANY (p.delay_ids)
                     WHERE d.delay_id = ANY (environment.delay_ids) AND d.seed = this_seed
             LOOP
                 EXECUTE 'SELECT sum(loss) FROM ' || trial.call
@@ -249,4 +245,218 @@ BEGIN
     END LOOP;
 END;
 $$;
+
+CREATE TABLE bench.delays AS
+    SELECT delay_id, seed, bench.delays(expression, :rounds, seed) AS delays
+        FROM bench.delay, generate_series(1, :seeds) AS seed;
 CALL bench.play(:rounds, :seeds);
+
+--
+-- Results
+--
+
+CREATE VIEW bench.result AS
+    SELECT environment, delay_id, delay, player, step_scale, mean, mean - margin AS low, mean + margin AS high, margin
+        FROM (SELECT environment, delay_id, player, step_scale, avg(regret) AS mean,
+                     :quantile * stddev_samp(regret) / sqrt(count(*)) AS margin
+                  FROM bench.run
+                  GROUP BY environment, delay_id, player, step_scale) AS r
+             JOIN bench.delay USING (delay_id);
+
+-- What Corollary 3.2 proves of dada without skipping, for the delays until the end of
+-- the run
+CREATE VIEW bench.bound AS
+    SELECT environment, delay_id, 3 * sqrt(ln(arms) * (:rounds::float8 * arms + cumulative)) AS bound
+        FROM (SELECT delay_id, avg(total) AS cumulative
+                  FROM (SELECT delay_id, seed, sum(least(coalesce(d, :rounds), :rounds - t)) AS total
+                            FROM bench.delays, unnest(delays) WITH ORDINALITY AS u (d, t)
+                            GROUP BY delay_id, seed) AS d
+                  GROUP BY delay_id) AS d
+             JOIN bench.environment ON delay_id = ANY (delay_ids);
+
+-- By how much the bound of dada changes with c = step_scale
+CREATE FUNCTION bench.bound_factor(c float8) RETURNS float8
+    LANGUAGE sql IMMUTABLE
+    RETURN (1 / c + 2 * c) / 3;
+
+-- The order of environments and players in tables and pictures
+CREATE VIEW bench.environment_order AS
+    SELECT environment, min(environment_id) AS environment_order, environment LIKE 'resonant%' AS is_resonant
+        FROM bench.environment
+        GROUP BY environment;
+CREATE VIEW bench.player_order AS
+    SELECT player, min(player_id) AS player_order
+        FROM bench.player
+        GROUP BY player;
+
+CREATE FUNCTION bench.whole(x float8) RETURNS text
+    LANGUAGE sql
+    RETURN replace(to_char(round(x::numeric), 'FM999,999,990'), '-', '−');
+
+CREATE FUNCTION bench.markdown(cells text[]) RETURNS text
+    LANGUAGE sql
+    RETURN '| ' || array_to_string(cells, ' | ') || ' |';
+
+CREATE FUNCTION bench.markdown_rule(columns bigint) RETURNS text
+    LANGUAGE sql
+    RETURN '|---' || repeat('|---:', columns::integer - 1) || '|';
+
+-- The table of an environment: a line for each delay, a column for each player
+CREATE FUNCTION bench.environment_table(environment text) RETURNS SETOF text
+    LANGUAGE sql
+BEGIN ATOMIC
+    WITH cell AS (
+        SELECT r.delay_id, r.delay, p.player_order, r.player,
+               format('%s ± %s', bench.whole(r.mean), bench.whole(r.margin)) AS cell
+            FROM bench.result AS r JOIN bench.player_order AS p USING (player)
+            WHERE r.environment = environment_table.environment AND r.step_scale = 1
+    )
+    (SELECT line
+         FROM (SELECT ARRAY['delay'] || array_agg(player ORDER BY player_order) || ARRAY['bound of dada, no skipping'] AS names
+                   FROM bench.player_order) AS n,
+              LATERAL (VALUES (1, bench.markdown(names)),
+                              (2, bench.markdown_rule(cardinality(names)))) AS v (n, line)
+         ORDER BY v.n)
+    UNION ALL
+    (SELECT bench.markdown(ARRAY[delay] || array_agg(cell ORDER BY player_order) || bench.whole(min(bound)))
+         FROM cell JOIN bench.bound USING (delay_id)
+         WHERE bound.environment = environment_table.environment
+         GROUP BY delay_id, delay
+         ORDER BY delay_id);
+END;
+
+-- The table of a player with different step sizes: a line for each, a column for
+-- each environment
+CREATE FUNCTION bench.step_scale_table(player text, delay_id integer) RETURNS SETOF text
+    LANGUAGE sql
+BEGIN ATOMIC
+    (SELECT line
+         FROM (SELECT ARRAY['step_scale']
+                      || CASE WHEN step_scale_table.player = 'dada' THEN ARRAY['proven bound'] END
+                      || array_agg(environment ORDER BY environment_order) AS names
+                   FROM bench.environment_order) AS n,
+              LATERAL (VALUES (1, bench.markdown(names)),
+                              (2, bench.markdown_rule(cardinality(names)))) AS v (n, line)
+         ORDER BY v.n)
+    UNION ALL
+    (SELECT bench.markdown(ARRAY[step_scale::text]
+                           || CASE WHEN step_scale_table.player = 'dada'
+                                   THEN ARRAY['× ' || round(bench.bound_factor(step_scale)::numeric, 2)] END
+                           || array_agg(format('%s ± %s', bench.whole(mean), bench.whole(margin))
+                                        ORDER BY environment_order))
+         FROM bench.result AS r JOIN bench.environment_order USING (environment)
+         WHERE r.player = step_scale_table.player AND r.delay_id = step_scale_table.delay_id
+         GROUP BY step_scale
+         ORDER BY step_scale);
+END;
+
+--
+-- Pictures: the input of picture.py
+--
+
+-- All players in all worlds
+CREATE FUNCTION bench.worlds_picture() RETURNS json
+    LANGUAGE sql
+BEGIN ATOMIC
+    WITH series AS (
+        SELECT environment, player,
+               json_agg(delay ORDER BY delay_id) AS delays,
+               json_agg(json_build_array(mean, low, high) ORDER BY delay_id) AS regrets
+            FROM bench.result
+            WHERE step_scale = 1
+            GROUP BY environment, player
+    ), panel AS (
+        SELECT environment, environment_order,
+               (array_agg(delays))[1] AS categories,
+               json_agg(json_build_object('name', player, 'values', regrets) ORDER BY player_order) AS series
+            FROM series JOIN bench.environment_order USING (environment) JOIN bench.player_order USING (player)
+            GROUP BY environment, environment_order
+    )
+    SELECT json_build_object(
+               'chart', 'intervals',
+               'title', 'Regret in each world, by delay: mean and 95% interval',
+               'x', json_build_object('title', 'regret'),
+               'step', 8,
+               'panels', json_agg(json_build_object('title', environment, 'categories', categories, 'series', series)
+                                  ORDER BY environment_order))
+        FROM panel;
+END;
+
+-- All players in the course of a run
+CREATE FUNCTION bench.time_picture() RETURNS json
+    LANGUAGE sql
+BEGIN ATOMIC
+    WITH point AS (
+        SELECT environment, player, round, avg(regret) AS mean,
+               :quantile * stddev_samp(regret) / sqrt(count(*)) AS margin
+            FROM bench.path
+            GROUP BY environment, player, round
+    ), series AS (
+        SELECT environment, player,
+               json_agg(json_build_array(round, mean, mean - margin, mean + margin) ORDER BY round) AS points
+            FROM point
+            GROUP BY environment, player
+    ), panel AS (
+        SELECT environment, environment_order,
+               json_agg(json_build_object('name', player, 'points', points) ORDER BY player_order) AS series
+            FROM series JOIN bench.environment_order USING (environment) JOIN bench.player_order USING (player)
+            GROUP BY environment, environment_order
+    )
+    SELECT json_build_object(
+               'chart', 'lines',
+               'title', 'Regret in the course of a run, delay 1,000: mean and 95% interval',
+               'x', json_build_object('title', 'round'),
+               'y', json_build_object('title', 'regret so far'),
+               'height', 340,
+               'marks', false,
+               'panels', json_agg(json_build_object('title', environment, 'series', series) ORDER BY environment_order))
+        FROM panel;
+END;
+
+-- Regret over step_scale, a row of panels for each player and delay, and what becomes
+-- of the bound
+CREATE FUNCTION bench.step_scale_picture() RETURNS json
+    LANGUAGE sql
+BEGIN ATOMIC
+    WITH swept AS (
+        SELECT player, delay_id
+            FROM bench.result
+            WHERE step_scale <> 1
+            GROUP BY player, delay_id
+    ), series AS (
+        SELECT player, delay_id, delay, environment,
+               json_agg(json_build_array(step_scale, mean, low, high) ORDER BY step_scale) AS points
+            FROM bench.result JOIN swept USING (player, delay_id)
+            GROUP BY player, delay_id, delay, environment
+    ), panel AS (
+        SELECT player, delay_id, is_resonant,
+               json_build_object(
+                   'title', format('%s, delay %s, %s worlds', player, delay,
+                                   CASE WHEN is_resonant THEN 'the resonant' ELSE 'the other' END),
+                   'series', json_agg(json_build_object('name', environment, 'points', points)
+                                      ORDER BY environment_order)) AS panel
+            FROM series JOIN bench.environment_order USING (environment)
+            GROUP BY player, delay_id, delay, is_resonant
+        UNION ALL
+        SELECT NULL, NULL, NULL,
+               json_build_object(
+                   'title', 'dada, the proven bound',
+                   'y', json_build_object('title', 'times that for step_scale 1', 'scale', 'log'),
+                   'series', json_build_array(json_build_object(
+                       'name', 'bound',
+                       'points', json_agg(json_build_array(step_scale, bench.bound_factor(step_scale))
+                                          ORDER BY step_scale))))
+            FROM bench.player
+            WHERE player = 'dada'
+    )
+    SELECT json_build_object(
+               'chart', 'lines',
+               'title', 'Regret over step_scale: mean and 95% interval',
+               'x', json_build_object(
+                        'title', 'step_scale', 'scale', 'log',
+                        'ticks', (SELECT json_agg(step_scale ORDER BY step_scale) FROM bench.player WHERE player = 'dada')),
+               'y', json_build_object('title', 'regret'),
+               'height', 240,
+               'panels', json_agg(panel ORDER BY player, delay_id, is_resonant))
+        FROM panel;
+END;
