@@ -44,8 +44,8 @@ bench_regret()
 		The environments, with 10 arms unless something else is said:
 
 		- *stochastic*: each loss is 0 or 1; it is 1 with probability 0.4 for arm 1, with 0.5 for the others.
-		- *switching*: likewise, but with 0.4 for arm 1 and 0.5 for arm 2 in the first half of the rounds, 0.6 and 0.3 in
-		  the second. Arm 2 is the best of the whole run; who plays 1 at first and then 2 loses 0.05 a round less.
+		- *switching*: likewise, with probability 0.4 for arm 1 in the first half of the rounds, 0.3 for arm 2 in the
+		  second, otherwise 0.5. Arm 2 is the best of the whole run; who plays 1 and then 2 loses 0.05 a round less.
 		- *alternating*: the even arms lose 1 in even rounds and 0 in odd ones, the odd arms the other way round, so that
 		  each loss is the opposite of the next; but arm 1 loses in two rounds of five.
 		- *small losses*: uniform in [0, 0.01] for arm 1, in [0, 0.05] for the others.
@@ -88,6 +88,7 @@ bench_regret()
 	printf '\n## Other step sizes\n\n%s\n' \
 		'dada and dada-ix, the default, with c = step_scale; the proven bound of dada grows by (1/c + 2c)/3.'
 	regret_picture step_scale 'Regret over step_scale'
+	regret_table 'dada, no delay' "step_scale_table('dada', 1)"
 	regret_table 'dada, delay 100' "step_scale_table('dada', 2)"
 	regret_table 'dada, delay 1,000' "step_scale_table('dada', 3)"
 	regret_table 'dada-ix, delay 1,000' "step_scale_table('dada-ix', 3)"

@@ -57,9 +57,9 @@ INSERT INTO bench.environment VALUES
     (1, 'stochastic', 10, true, '{1, 2, 3, 4, 5, 6, 7}', NULL,
         '(random() < CASE i WHEN 1 THEN 0.4 ELSE 0.5 END)::integer'),
     (2, 'switching', 10, true, '{1, 2, 3, 4, 5, 6, 7}', 3,
-        '(random() < CASE i WHEN 1 THEN CASE WHEN 2 * t <= $1 THEN 0.4 ELSE 0.6 END
-                            WHEN 2 THEN CASE WHEN 2 * t <= $1 THEN 0.5 ELSE 0.3 END
-                            ELSE 0.5 END)::integer'),
+        '(random() < CASE WHEN i = 1 AND 2 * t <= $1 THEN 0.4
+                          WHEN i = 2 AND 2 * t > $1 THEN 0.3
+                          ELSE 0.5 END)::integer'),
     (3, 'alternating', 10, false, '{1, 2, 3, 4, 5, 6, 7}', NULL,
         'CASE WHEN i = 1 THEN t % 5 < 2 ELSE (t + i) % 2 = 0 END::integer'),
     (4, 'small losses', 10, true, '{1, 2, 3, 4, 5, 6, 7}', NULL,
@@ -70,7 +70,7 @@ INSERT INTO bench.environment VALUES
         '((t - 1 + 1000) / 2000 + i + 1) % 2'),
     (7, 'resonant, 10 arms', 10, false, '{2}', NULL,
         '((t - 1 + 100) / 200 + i + 1) % 2'),
-    (8, 'resonant, 10 arms', 10, false, '{3}', NULL,
+    (8, 'resonant, 10 arms', 10, false, '{1, 3}', NULL,
         '((t - 1 + 1000) / 2000 + i + 1) % 2');
 
 CREATE FUNCTION bench.delays(expression text, rounds integer, seed integer) RETURNS integer[]
@@ -115,11 +115,11 @@ CREATE FUNCTION bench.best(losses float8[], parts integer) RETURNS float8[]
 BEGIN ATOMIC
     SELECT array_agg(best ORDER BY part)
         FROM (SELECT part, min(total) AS best
-                  FROM (SELECT part, sum(sum(loss)) OVER (PARTITION BY arm ORDER BY part) AS total
-                            FROM (SELECT loss, (n - 1) % array_length(losses, 2) AS arm,
-                                         (n - 1) * parts / (array_length(losses, 1) * array_length(losses, 2)) AS part
-                                      FROM unnest(losses) WITH ORDINALITY AS l (loss, n)) AS l
-                            GROUP BY arm, part) AS t
+                  FROM (SELECT part, sum(sum(losses[t][i])) OVER (PARTITION BY i ORDER BY part) AS total
+                            FROM generate_series(1, array_length(losses, 2)) AS i,
+                                 generate_series(1, array_length(losses, 1)) AS t,
+                                 LATERAL (SELECT (t - 1)::bigint * parts / array_length(losses, 1)) AS p (part)
+                            GROUP BY i, part) AS a
                   GROUP BY part) AS b;
 END;
 
@@ -127,33 +127,49 @@ END;
 -- The players
 --
 
--- In the calls, $1 are the losses, $2 the delays, $3 is the seed.
+-- algorithm and skipping are for bandit_simulate(), stored is for blind_simulate(),
+-- which plays where there is no algorithm.
 CREATE TABLE bench.player (
     player_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     player text NOT NULL,
+    algorithm text,
+    skipping boolean,
+    stored boolean,
     step_scale float8 NOT NULL,
-    call text NOT NULL,
-    delay_ids integer[] NOT NULL,
-    UNIQUE (player, step_scale)
+    is_variant boolean NOT NULL,
+    delay_ids integer[] NOT NULL
 );
-INSERT INTO bench.player (player, step_scale, call, delay_ids)
-    SELECT player, 1, call, '{1, 2, 3, 4, 5, 6, 7}'
-        FROM (VALUES ('dada, no skipping', 'bandit_simulate($1, $2, ''dada'', false, seed => $3)'),
-                     ('dada', 'bandit_simulate($1, $2, ''dada'', seed => $3)'),
-                     ('dada-ix, no skipping', 'bandit_simulate($1, $2, ''dada-ix'', false, seed => $3)'),
-                     ('dada-ix', 'bandit_simulate($1, $2, ''dada-ix'', seed => $3)'),
-                     ('deda', 'bandit_simulate($1, $2, ''deda'', seed => $3)'),
-                     ('blind, stored', 'bench.blind_simulate($1, $2, true, 1, $3)'),
-                     ('blind, at arrival', 'bench.blind_simulate($1, $2, false, 1, $3)'),
-                     ('uniform', 'bench.blind_simulate($1, $2, true, 0, $3)')) AS p (player, call);
+INSERT INTO bench.player (player, algorithm, skipping, stored, step_scale, is_variant, delay_ids) VALUES
+    ('dada, no skipping', 'dada', false, NULL, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
+    ('dada', 'dada', true, NULL, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
+    ('dada-ix, no skipping', 'dada-ix', false, NULL, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
+    ('dada-ix', 'dada-ix', true, NULL, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
+    ('deda', 'deda', false, NULL, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
+    ('blind, stored', NULL, NULL, true, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
+    ('blind, at arrival', NULL, NULL, false, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
+    ('uniform', NULL, NULL, true, 0, false, '{1, 2, 3, 4, 5, 6, 7}');
 
 -- The same with other step sizes, in some of the worlds
-INSERT INTO bench.player (player, step_scale, call, delay_ids)
-    SELECT player, step_scale,
-           format('bandit_simulate($1, $2, %L, step_scale => %s, seed => $3)', player, step_scale), delay_ids
-        FROM (VALUES ('dada', '{2, 3}'::integer[]), ('dada-ix', '{3}')) AS p (player, delay_ids),
+INSERT INTO bench.player (player, algorithm, skipping, step_scale, is_variant, delay_ids)
+    SELECT algorithm, algorithm, true, step_scale, true, delay_ids
+        FROM (VALUES ('dada', '{1, 2, 3}'::integer[]), ('dada-ix', '{3}')) AS p (algorithm, delay_ids),
              unnest('{0.25, 0.5, 2, 4, 8, 16, 32, 64}'::float8[]) AS step_scale
-        ORDER BY player, step_scale;
+        ORDER BY algorithm, step_scale;
+
+-- With a seed it is always the same: it may be called stable, and is inlined.
+CREATE FUNCTION bench.simulate(losses float8[], delays integer[], algorithm text, skipping boolean, stored boolean,
+                               step_scale float8, seed bigint)
+RETURNS TABLE (round bigint, loss float8)
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT round, loss
+        FROM bandit_simulate(losses, delays, algorithm, skipping, step_scale => step_scale, seed => seed)
+        WHERE algorithm IS NOT NULL
+    UNION ALL
+    SELECT round, loss
+        FROM bench.blind_simulate(losses, delays, stored, step_scale, seed)
+        WHERE algorithm IS NULL;
+END;
 
 -- Without delays, the player who ignores them must be dada, draw for draw.
 CREATE PROCEDURE bench.check_blind(stored boolean)
@@ -179,6 +195,44 @@ $$;
 CALL bench.check_blind(true);
 CALL bench.check_blind(false);
 
+-- With delays, it must play with the probabilities that follow from what has arrived.
+CREATE PROCEDURE bench.check_arrival(stored boolean)
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    rounds CONSTANT integer := 500;
+    losses float8[] := bench.losses('random()', rounds, 3, 0);
+    delays integer[] := bench.delays('CASE WHEN random() < 0.9 THEN floor(random() * 30) END', rounds, 0);
+    played record;
+    arms integer[];
+    drawn float8[];
+    probabilities float8[];
+    z float8[] := '{0, 0, 0}';
+BEGIN
+    FOR played IN SELECT * FROM bench.blind_simulate(losses, delays, stored, 1, 1) LOOP
+        SELECT array_agg(weight / total ORDER BY i)
+            INTO probabilities
+            FROM (SELECT i, weight, sum(weight) OVER () AS total
+                      FROM unnest(z) WITH ORDINALITY AS u (zi, i),
+                           LATERAL exp(-played.step_size * zi) AS weight) AS w;
+        IF abs(probabilities[played.arm] / played.probability - 1) > 1e-6 THEN
+            RAISE EXCEPTION 'in round %, blind_simulate() draws arm % with probability %, not %',
+                played.round, played.arm, played.probability, probabilities[played.arm];
+        END IF;
+        arms[played.round] := played.arm;
+        drawn[played.round] := played.probability;
+        FOR s IN 1 .. played.round LOOP
+            IF s + delays[s] = played.round THEN
+                z[arms[s]] := z[arms[s]]
+                    + losses[s][arms[s]] / CASE WHEN stored THEN drawn[s] ELSE probabilities[arms[s]] END;
+            END IF;
+        END LOOP;
+    END LOOP;
+END;
+$$;
+CALL bench.check_arrival(true);
+CALL bench.check_arrival(false);
+
 --
 -- Playing
 --
@@ -186,34 +240,34 @@ CALL bench.check_blind(false);
 CREATE TABLE bench.run (
     environment text NOT NULL,
     delay_id integer NOT NULL,
-    player text NOT NULL,
-    step_scale float8 NOT NULL,
+    player_id integer NOT NULL,
     seed integer NOT NULL,
     regret float8 NOT NULL,
-    PRIMARY KEY (environment, delay_id, player, step_scale, seed)
+    PRIMARY KEY (environment, delay_id, player_id, seed)
 );
 
 -- Regret after a part of the rounds, for those worlds that are shown over time
 CREATE TABLE bench.path (
     environment text NOT NULL,
-    player text NOT NULL,
+    player_id integer NOT NULL,
     seed integer NOT NULL,
     round integer NOT NULL,
     regret float8 NOT NULL,
-    PRIMARY KEY (environment, player, seed, round)
+    PRIMARY KEY (environment, player_id, seed, round)
 );
 
 -- Play everything.  The losses are in a record, whose fields, unlike variables of
--- an array type, are passed on as they are.
+-- an array type, are passed on as they are, and a generic plan does not copy them
+-- either.
 CREATE PROCEDURE bench.play(rounds integer, seeds integer)
     LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     parts CONSTANT integer := 50;
     environment bench.environment;
     world record;
     trial record;
-    total float8;
 BEGIN
     FOR environment IN SELECT * FROM bench.environment ORDER BY environment_id LOOP
         FOR this_seed IN 1 .. seeds LOOP
@@ -223,23 +277,23 @@ BEGIN
                     FROM bench.losses(environment.expression, rounds, environment.arms, this_seed) AS losses;
             END IF;
             FOR trial IN
-                SELECT d.delay_id, d.delays, p.player, p.step_scale, p.call
+                SELECT p.*, d.delay_id, d.delays
                     FROM bench.delays AS d JOIN bench.player AS p ON d.delay_id = ANY (p.delay_ids)
                     WHERE d.delay_id = ANY (environment.delay_ids) AND d.seed = this_seed
             LOOP
-                EXECUTE 'SELECT sum(loss) FROM ' || trial.call
-                    INTO total
-                    USING world.losses, trial.delays, this_seed;
                 INSERT INTO bench.run
-                    VALUES (environment.environment, trial.delay_id, trial.player, trial.step_scale, this_seed,
-                            total - world.best[parts]);
-                CONTINUE WHEN trial.delay_id IS DISTINCT FROM environment.followed_delay_id OR trial.step_scale <> 1;
-                EXECUTE 'INSERT INTO bench.path
-                             SELECT $4, $5, $3, max(round), sum(sum(loss)) OVER (ORDER BY part) - ($6)[part]
-                                 FROM (SELECT round, loss, (round - 1) * $7 / $8 + 1 AS part FROM ' || trial.call || ') AS r
-                                 GROUP BY part'
-                    USING world.losses, trial.delays, this_seed, environment.environment, trial.player, world.best,
-                          parts, rounds;
+                    SELECT environment.environment, trial.delay_id, trial.player_id, this_seed,
+                           sum(loss) - world.best[parts]
+                        FROM bench.simulate(world.losses, trial.delays, trial.algorithm, trial.skipping, trial.stored,
+                                            trial.step_scale, this_seed);
+                CONTINUE WHEN trial.delay_id IS DISTINCT FROM environment.followed_delay_id OR trial.is_variant;
+                INSERT INTO bench.path
+                    SELECT environment.environment, trial.player_id, this_seed, max(round),
+                           sum(sum(loss)) OVER (ORDER BY part) - world.best[part]
+                        FROM bench.simulate(world.losses, trial.delays, trial.algorithm, trial.skipping, trial.stored,
+                                            trial.step_scale, this_seed),
+                             LATERAL (SELECT (round - 1) * parts / rounds + 1) AS p (part)
+                        GROUP BY part;
             END LOOP;
         END LOOP;
     END LOOP;
@@ -256,12 +310,14 @@ CALL bench.play(:rounds, :seeds);
 --
 
 CREATE VIEW bench.result AS
-    SELECT environment, delay_id, delay, player, step_scale, mean, mean - margin AS low, mean + margin AS high, margin
-        FROM (SELECT environment, delay_id, player, step_scale, avg(regret) AS mean,
+    SELECT environment, delay_id, delay, player, step_scale, is_variant,
+           mean, mean - margin AS low, mean + margin AS high, margin
+        FROM (SELECT environment, delay_id, player_id, avg(regret) AS mean,
                      :quantile * stddev_samp(regret) / sqrt(count(*)) AS margin
                   FROM bench.run
-                  GROUP BY environment, delay_id, player, step_scale) AS r
-             JOIN bench.delay USING (delay_id);
+                  GROUP BY environment, delay_id, player_id) AS r
+             JOIN bench.delay USING (delay_id)
+             JOIN bench.player USING (player_id);
 
 -- What Corollary 3.2 proves of dada without skipping, for the delays until the end of
 -- the run
@@ -309,10 +365,11 @@ BEGIN ATOMIC
         SELECT r.delay_id, r.delay, p.player_order, r.player,
                format('%s ± %s', bench.whole(r.mean), bench.whole(r.margin)) AS cell
             FROM bench.result AS r JOIN bench.player_order AS p USING (player)
-            WHERE r.environment = environment_table.environment AND r.step_scale = 1
+            WHERE r.environment = environment_table.environment AND NOT r.is_variant
     )
     (SELECT line
-         FROM (SELECT ARRAY['delay'] || array_agg(player ORDER BY player_order) || ARRAY['bound of dada, no skipping'] AS names
+         FROM (SELECT ARRAY['delay'] || array_agg(player ORDER BY player_order)
+                      || ARRAY['bound of dada, no skipping'] AS names
                    FROM bench.player_order) AS n,
               LATERAL (VALUES (1, bench.markdown(names)),
                               (2, bench.markdown_rule(cardinality(names)))) AS v (n, line)
@@ -363,7 +420,7 @@ BEGIN ATOMIC
                json_agg(delay ORDER BY delay_id) AS delays,
                json_agg(json_build_array(mean, low, high) ORDER BY delay_id) AS regrets
             FROM bench.result
-            WHERE step_scale = 1
+            WHERE NOT is_variant
             GROUP BY environment, player
     ), panel AS (
         SELECT environment, environment_order,
@@ -389,7 +446,7 @@ BEGIN ATOMIC
     WITH point AS (
         SELECT environment, player, round, avg(regret) AS mean,
                :quantile * stddev_samp(regret) / sqrt(count(*)) AS margin
-            FROM bench.path
+            FROM bench.path JOIN bench.player USING (player_id)
             GROUP BY environment, player, round
     ), series AS (
         SELECT environment, player,
@@ -421,7 +478,7 @@ BEGIN ATOMIC
     WITH swept AS (
         SELECT player, delay_id
             FROM bench.result
-            WHERE step_scale <> 1
+            WHERE is_variant
             GROUP BY player, delay_id
     ), series AS (
         SELECT player, delay_id, delay, environment,
@@ -431,8 +488,9 @@ BEGIN ATOMIC
     ), panel AS (
         SELECT player, delay_id, is_resonant,
                json_build_object(
-                   'title', format('%s, delay %s, %s worlds', player, delay,
-                                   CASE WHEN is_resonant THEN 'the resonant' ELSE 'the other' END),
+                   'title', format('%s, %s, the %s worlds', player,
+                                   CASE delay WHEN 'none' THEN 'no delay' ELSE 'delay ' || delay END,
+                                   CASE WHEN is_resonant THEN 'resonant' ELSE 'other' END),
                    'series', json_agg(json_build_object('name', environment, 'points', points)
                                       ORDER BY environment_order)) AS panel
             FROM series JOIN bench.environment_order USING (environment)
@@ -454,7 +512,9 @@ BEGIN ATOMIC
                'title', 'Regret over step_scale: mean and 95% interval',
                'x', json_build_object(
                         'title', 'step_scale', 'scale', 'log',
-                        'ticks', (SELECT json_agg(step_scale ORDER BY step_scale) FROM bench.player WHERE player = 'dada')),
+                        'ticks', (SELECT json_agg(step_scale ORDER BY step_scale)
+                                      FROM bench.player
+                                      WHERE player = 'dada')),
                'y', json_build_object('title', 'regret'),
                'height', 240,
                'panels', json_agg(panel ORDER BY player, delay_id, is_resonant))
