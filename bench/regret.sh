@@ -38,8 +38,8 @@ bench_regret()
 
 		Regret is the sum of the losses of the arms that were played, minus that of the best single arm over the same
 		losses. It is negative if a player changes arms at the right time. Each number is the mean over $seeds runs of
-		$result rounds, with new losses (where they are random), delays and draws in each run; behind ± is half the width
-		of its 95% interval (Student's). All players meet the same losses and delays.
+		T = $result rounds, with new losses (where they are random), delays and draws in each run; behind ± is half the
+		width of its 95% interval (Student's). All players meet the same losses and delays.
 
 		The environments, with 10 arms unless something else is said:
 
@@ -53,7 +53,7 @@ bench_regret()
 		  after d; d is 100 where the delay is 100, otherwise 1,000. Whoever counts the losses as they arrive, d rounds
 		  late, finds the wrong arm ahead all the time. Each arm loses half the rounds, so that who does not learn at all,
 		  or sticks to any one arm, has a regret of about 0.
-		- *resonant, 10 arms*: likewise with the odd and the even arms.
+		- *resonant, 10 arms*: likewise, with the odd arms and the even arms.
 
 		The delays:
 
@@ -68,8 +68,8 @@ bench_regret()
 		  told the delay of each round in advance, but not which feedback will never come: it takes those rounds for ones
 		  without delay.
 		- *blind*: Exp3 that ignores delays, with the step size sqrt(ln K / (tK)), which is dada's without delays.
-		  *Stored* divides a loss by the probability with which the arm was drawn; *at arrival* by its probability in the
-		  round when the feedback arrives, at least 2^-108, as some libraries do.
+		  *Stored* divides a loss by the probability with which the arm was drawn; *at arrival*, a mistake that
+		  some libraries make, by the arm's probability in the round when the feedback arrives, but at least 2^-108.
 		- *uniform*: all arms alike, always.
 
 		The bound is Corollary 3.2's for the expected regret of dada without skipping, in the worst of all worlds with these
