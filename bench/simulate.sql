@@ -10,7 +10,7 @@ CREATE SCHEMA bench;
 CREATE FUNCTION bench.floor_simulate(losses float8[], delay integer)
 RETURNS TABLE (round bigint, arm integer, probability float8, step_size float8, loss float8)
     LANGUAGE C VOLATILE STRICT COST 1000 ROWS 1000
-    AS '$libdir/floor';
+    AS '$libdir/yardsticks';
 
 -- Fifty rounds of random losses, over and over.
 CREATE FUNCTION bench.losses(rounds integer, arms integer) RETURNS float8[]

@@ -18,6 +18,7 @@ versions='18 17 16 15'
 with_tap=no		# will the TAP tests be run?
 needs=()		# what else the script needs, as program=package
 python_needs=()		# likewise, as module=package
+python=/usr/bin/python3	# the distribution's, for which its modules are
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 die()
@@ -113,7 +114,7 @@ tool_packages()
 		command -v "${need%%=*}" >/dev/null || echo "${need#*=}"
 	done
 	for need in "${python_needs[@]}"; do
-		/usr/bin/python3 -c "import ${need%%=*}" 2>/dev/null || echo "${need#*=}"
+		"$python" -c "import ${need%%=*}" 2>/dev/null || echo "${need#*=}"
 	done
 }
 
@@ -126,7 +127,7 @@ optional_packages()
 	version=$("$pg_config" --bindir | sed -n 's,^/usr/lib/postgresql/\([0-9]*\)/bin$,\1,p')
 	{
 		PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null || echo pgbouncer
-		/usr/bin/python3 -c 'import psycopg' 2>/dev/null || echo python3-psycopg
+		"$python" -c 'import psycopg' 2>/dev/null || echo python3-psycopg
 		[ -f "$("$pg_config" --sharedir)/extension/pg_cron.control" ] || [ -z "$version" ] ||
 			echo "postgresql-$version-cron"
 	} | while read -r package; do
