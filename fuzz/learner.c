@@ -1,6 +1,6 @@
 /*
  * fuzz/learner.c
- *	  Fuzz the mathematics, src/learner.c and src/openrounds.c.
+ *	  Fuzz the mathematics: src/learner.c, openrounds.c and exponential.c.
  *
  * The input is a program: how the learner is made and where its life begins,
  * then draws, feedback in any order, duplicates, forged tickets, decisions that
