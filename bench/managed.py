@@ -284,7 +284,7 @@ def draw_throughput(results):
                         'values': [results[name, commit, clients]['dexp3'][1] for name in names]}
                        for clients in CLIENTS]
         } for commit in ('on', 'off')],
-        y={'title': 'share of the rate'}, decimals=2))
+        y={'title': 'share of the rate', 'range': [0, 1.25]}, decimals=2))
 
     def points(workload, commit, who):
         return [[clients, results[workload, commit, clients][who][0].rate] for clients in CLIENTS]

@@ -1,7 +1,7 @@
 -- bandit_simulate() against a bare loop of the same mathematics.
 --
--- Prints one line for each case: arms, rounds, delay, the median milliseconds of
--- the floor and of bandit_simulate(), and the median of the repetitions' ratios.
+-- The view bench.result has a line for each case: the medians of the rounds a second
+-- of the floor and of bandit_simulate(), and of the repetitions' ratios.
 
 SET client_min_messages = warning;
 CREATE EXTENSION dexp3;
@@ -77,10 +77,29 @@ CALL bench.measure(100, 60000, :repetitions);
 CALL bench.measure(1000, 8000, :repetitions);
 CALL bench.measure(10000, 1000, :repetitions);
 
-SELECT arms, rounds, delay,
-       round(percentile_cont(0.5) WITHIN GROUP (ORDER BY floor_ms)),
-       round(percentile_cont(0.5) WITHIN GROUP (ORDER BY subject_ms)),
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY floor_ms / subject_ms)
-    FROM bench.timing
-    GROUP BY arms, rounds, delay
-    ORDER BY min(id);
+CREATE VIEW bench.result AS
+    SELECT arms, delay, min(id) AS id,
+           percentile_cont(0.5) WITHIN GROUP (ORDER BY rounds / floor_ms * 1000) AS floor_rate,
+           percentile_cont(0.5) WITHIN GROUP (ORDER BY rounds / subject_ms * 1000) AS subject_rate,
+           percentile_cont(0.5) WITHIN GROUP (ORDER BY floor_ms / subject_ms) AS ratio
+        FROM bench.timing
+        GROUP BY arms, delay;
+
+-- The picture, for picture.py.
+CREATE FUNCTION bench.picture() RETURNS jsonb
+    LANGUAGE sql
+    RETURN (SELECT jsonb_build_object(
+                       'chart', 'lines',
+                       'title', 'bandit_simulate, and a bare loop with exp()',
+                       'x', '{"title": "arms", "scale": "log"}'::jsonb,
+                       'y', '{"title": "rounds a second", "scale": "log"}'::jsonb,
+                       'panels', jsonb_agg(jsonb_build_object('title', title, 'series', series) ORDER BY delay))
+                FROM (SELECT delay,
+                             CASE delay WHEN 0 THEN 'without delay' ELSE format('with a delay of %s', delay) END AS title,
+                             jsonb_build_array(
+                                 jsonb_build_object('name', 'bare loop',
+                                                    'points', jsonb_agg(jsonb_build_array(arms, floor_rate) ORDER BY arms)),
+                                 jsonb_build_object('name', 'bandit_simulate',
+                                                    'points', jsonb_agg(jsonb_build_array(arms, subject_rate) ORDER BY arms))) AS series
+                          FROM bench.result
+                          GROUP BY delay) AS panel);
