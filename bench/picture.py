@@ -82,7 +82,7 @@ def linear_ticks(least, most, count):
     """Return about so many round numbers, the outer ones not within the limits."""
     step = (most - least) / count
     magnitude = 10 ** math.floor(math.log10(step))
-    step = min((m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= step * 0.999), default=step)
+    step = min(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= step * 0.999)
     first = math.floor(least / step + 1e-9)
     last = math.ceil(most / step - 1e-9)
     return [round(i * step, 10) for i in range(first, last + 1)]
@@ -94,8 +94,8 @@ def log_ticks(least, most):
     last = math.ceil(math.log10(most) - 1e-9)
     factors = (1,) if last - first > 3 else (1, 2, 5)
     ticks = [f * 10.0 ** e for e in range(first, last + 1) for f in factors]
-    low = max((t for t in ticks if t <= least * 1.001), default=ticks[0])
-    high = min((t for t in ticks if t >= most * 0.999), default=ticks[-1])
+    low = max(t for t in ticks if t <= least * 1.001)
+    high = min(t for t in ticks if t >= most * 0.999)
     return [t for t in ticks if low <= t <= high]
 
 
@@ -196,11 +196,10 @@ class Area:
         self.left, self.top, self.right, self.bottom = left, top, right, bottom
 
 
-def draw_x_axis(drawing, axis, area, grid=True):
+def draw_x_axis(drawing, axis, area):
     for tick in axis.ticks:
         x = axis.at(tick)
-        if grid:
-            drawing.line(x, area.top, x, area.bottom, AXIS if tick == 0 and not axis.log else GRID)
+        drawing.line(x, area.top, x, area.bottom, AXIS if tick == 0 and not axis.log else GRID)
         drawing.text(x, area.bottom + GAP + SMALL, number(tick), SMALL, 'middle')
     drawing.text((area.left + area.right) / 2, area.bottom + 2 * GAP + SMALL + TEXT, axis.title, TEXT, 'middle')
 
