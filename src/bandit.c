@@ -230,15 +230,17 @@ read_newer_columns(Bandit *bandit, Datum *values, const bool *nulls)
 }
 
 /*
- * Return a number that tells whether states folded with this setup are good for
- * that one.
+ * Return a number that tells whether states folded for this bandit are good for
+ * that one: they are if the setup is the same, and the version of the row.  A row
+ * that is a new one may have come with another log.
  */
 static uint64
-fingerprint(const FoldSetup *setup)
+fingerprint(const FoldSetup *setup, TransactionId writer)
 {
 	int			arms = setup->params.arms;
 	uint64		hash = hash_bytes_extended((const unsigned char *) &setup->params,
-										   sizeof(LearnerParams), setup->keep_open);
+										   sizeof(LearnerParams),
+										   ((uint64) writer << 1) | setup->keep_open);
 
 	if (setup->retired != NULL)
 		hash = hash_bytes_extended((const unsigned char *) setup->retired, arms, hash);
@@ -305,7 +307,8 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	if (table_has_column(tupdesc, Natts_bandit))
 		read_newer_columns(bandit, values, nulls);
 	bandit->setup.keep_open = params->skipping || bandit->feedback_window != NULL;
-	bandit->fingerprint = fingerprint(&bandit->setup);
+	bandit->fingerprint = fingerprint(&bandit->setup,
+									  HeapTupleHeaderGetRawXmin(tuple->t_data));
 	return bandit;
 }
 
@@ -355,10 +358,12 @@ keep_bandit(Bandit *bandit)
 
 	if (cache_generation == tables_generation())
 	{
-		ByIdEntry  *by_id = hash_search(cache_by_id, &bandit->bandit_id, HASH_ENTER, NULL);
-		ByNameEntry *by_name = hash_search(cache_by_name, &hash, HASH_ENTER, NULL);
+		ByIdEntry  *by_id;
+		ByNameEntry *by_name;
 
+		by_id = hash_search(cache_by_id, &bandit->bandit_id, HASH_ENTER, NULL);
 		by_id->bandit = bandit;
+		by_name = hash_search(cache_by_name, &hash, HASH_ENTER, NULL);
 		by_name->bandit = bandit;
 	}
 }

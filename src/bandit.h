@@ -23,7 +23,7 @@ typedef struct Bandit
 	Datum	   *arms;			/* their names; text */
 	int		   *arms_by_name;	/* their numbers, in the order of the names */
 	FoldSetup	setup;
-	uint64		fingerprint;	/* of the setup */
+	uint64		fingerprint;	/* of the setup and the row */
 	Interval   *feedback_window;	/* how long feedback is waited for, or NULL */
 	double		missing_loss;	/* what it counts as then */
 	Interval   *history;		/* how long the log is kept, or NULL */

@@ -9,6 +9,7 @@
  */
 #include "exponential.h"
 
+#include <float.h>
 #include <string.h>
 
 /*
@@ -37,6 +38,13 @@
 #define FOR_EACH_PROCESSOR
 #endif
 
+/* A variable that must be a double, also where registers hold more digits (x87) */
+#if FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 1
+#define ROUNDED
+#else
+#define ROUNDED volatile
+#endif
+
 /*
  * Replace each number, none of which may be above 0, by its exponential.
  *
@@ -52,7 +60,8 @@ exponentials(double *x, int32_t n)
 
 	for (int32_t i = 0; i < n; i++)
 	{
-		double		shifted = x[i] * LOG2_E + ROUNDER;
+		ROUNDED double sum_with_rounder = x[i] * LOG2_E + ROUNDER;
+		double		shifted = sum_with_rounder;
 		double		k = shifted - ROUNDER;
 		double		r = (x[i] - k * LN2_HIGH) - k * LN2_LOW;
 		double		sum = 1.0 / 479001600;

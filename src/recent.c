@@ -20,13 +20,16 @@
  * longer.  If that is an old one there is nothing to read, however much has been
  * overwritten: it is what a session finds that uses many bandits in turn.
  *
- * Rows that are many (bandit_choose_many), that arrive in another way (COPY,
- * replication) or that are removed (trim.c) are not copied.  Their transaction
- * leaves a note that says to look into the log.
+ * Rows that are many (bandit_choose_many) or that arrive in another way (COPY,
+ * replication) are not copied.  Their transaction leaves a note that says to look
+ * into the log.  Rows that have been removed (trim.c) are as good as any other:
+ * whoever has all rows does not need their sums.
  *
- * All sessions of the server must take part.  Before version 1.1 they did not,
- * so that the ring is not used until the extension has been updated.  Neither is
- * it used during recovery, when rows come from another server.
+ * All sessions that write must take part.  The library of version 1.0 did not: so
+ * the ring is not read before the extension has been updated, after which that
+ * library refuses to work, since tables have more columns than it knows.  Later
+ * libraries can tell from the layout of the ring.  During recovery it is not
+ * used, since rows come from another server then.
  */
 #include "postgres.h"
 
@@ -47,6 +50,9 @@
  * that another one may not have read yet.
  */
 #define NUM_ROWS	256
+
+/* For more transactions the log is asked: 32 bits of their identifiers must do. */
+#define MAX_XACTS	1000000000
 
 /* Bandits whose identifiers differ by a multiple of this are taken for the same. */
 #define NUM_BANDITS 1024
@@ -74,7 +80,6 @@ typedef struct RecentRow
 
 typedef struct Recent
 {
-	LWLock		lock;			/* protects everything below */
 	uint64		begin;			/* nothing is known about earlier transactions */
 	uint64		lost;			/* rows of this and earlier transactions may be
 								 * missing */
@@ -84,26 +89,61 @@ typedef struct Recent
 	RecentRow	rows[NUM_ROWS];
 } Recent;
 
-/* A change of this layout needs a new name. */
-#define RECENT_NAME		"dexp3 recent rows"
+/* To be counted up if the meaning of something changes, but not its size. */
+#define LAYOUT	(1000000 + sizeof(Recent))
 
+/*
+ * What never changes, so that sessions with different libraries understand it: if
+ * there are such, until the server is restarted nobody reads a ring.
+ */
+typedef struct Common
+{
+	LWLock		lock;			/* protects this, and the ring */
+	uint64		layout;			/* of the ring */
+	bool		mixed;			/* there are sessions with another one */
+} Common;
+
+static Common *common = NULL;
 static Recent *recent = NULL;
 
 /* Copies of the rows that a reader looks at. */
 static RecentRow *copies = NULL;
 
 /*
- * Find the ring in shared memory, or make it.
- *
- * PostgreSQL leaves some memory for such late comers, but there may be none left.
- * That never changes again while the server is up, so that it is the same for all
- * sessions: either all of them use a ring, or none.
+ * Find or make something in shared memory.  Returns NULL if there is none left of
+ * what PostgreSQL keeps free for late comers.
+ */
+static void *
+find_or_make(const char *name, Size size, bool *found)
+{
+	MemoryContext caller_context = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
+	void	   *result;
+
+	PG_TRY();
+	{
+		result = ShmemInitStruct(name, size, found);
+	}
+	PG_CATCH();
+	{
+		/* it has nothing to clean up, and we still hold a lock */
+		InterruptHoldoffCount = holdoff;
+		MemoryContextSwitchTo(caller_context);
+		FlushErrorState();
+		result = NULL;
+	}
+	PG_END_TRY();
+	return result;
+}
+
+/*
+ * Find the ring, or make it.  If there is no memory for it there never will be
+ * while the server is up, so that all sessions do without.
  */
 static bool
 attach(void)
 {
 	static bool tried = false;
-	MemoryContext caller_context = CurrentMemoryContext;
 	bool		found;
 
 	if (tried)
@@ -114,29 +154,30 @@ attach(void)
 	if (copies == NULL)
 		copies = MemoryContextAlloc(TopMemoryContext, NUM_ROWS * sizeof(RecentRow));
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	PG_TRY();
+	common = find_or_make("dexp3", sizeof(Common), &found);
+	if (common != NULL && !found)
 	{
-		recent = ShmemInitStruct(RECENT_NAME, sizeof(Recent), &found);
+		LWLockInitialize(&common->lock, LWLockNewTrancheId());
+		common->layout = LAYOUT;
+		common->mixed = false;
 	}
-	PG_CATCH();
+	if (common != NULL)
 	{
-		/* it holds no resources, and an error forgets that we hold the lock */
-		HOLD_INTERRUPTS();
-		MemoryContextSwitchTo(caller_context);
-		FlushErrorState();
-		recent = NULL;
-	}
-	PG_END_TRY();
-	if (recent != NULL)
-	{
-		if (!found)
+		LWLockRegisterTranche(common->lock.tranche, "dexp3");
+		if (common->layout != LAYOUT)
 		{
-			memset(recent, 0, sizeof(Recent));
-			LWLockInitialize(&recent->lock, LWLockNewTrancheId());
-			recent->begin = U64FromFullTransactionId(ReadNextFullTransactionId());
-			recent->lost = recent->begin;
+			LWLockAcquire(&common->lock, LW_EXCLUSIVE);
+			common->mixed = true;
+			LWLockRelease(&common->lock);
 		}
-		LWLockRegisterTranche(recent->lock.tranche, RECENT_NAME);
+		else
+			recent = find_or_make("dexp3 recent rows", sizeof(Recent), &found);
+	}
+	if (recent != NULL && !found)
+	{
+		memset(recent, 0, sizeof(Recent));
+		recent->begin = U64FromFullTransactionId(ReadNextFullTransactionId());
+		recent->lost = recent->begin;
 	}
 	LWLockRelease(AddinShmemInitLock);
 	tried = true;
@@ -167,13 +208,13 @@ add(uint64 xact, RecentRow *row)
 	row->writer = GetCurrentTransactionId();
 	row->database = MyDatabaseId;
 	newest = newest_of(row->bandit_id);
-	LWLockAcquire(&recent->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&common->lock, LW_EXCLUSIVE);
 	*newest = Max(*newest, xact);
 	place = recent->next++ % NUM_ROWS;
 	recent->lost = Max(recent->lost, recent->xacts[place]);
 	recent->xacts[place] = xact;
 	recent->rows[place] = *row;
-	LWLockRelease(&recent->lock);
+	LWLockRelease(&common->lock);
 }
 
 void
@@ -238,9 +279,11 @@ copy_rows(int32 bandit_id, uint64 from, uint64 before, int *n)
 	bool		complete;
 
 	*n = 0;
-	LWLockAcquire(&recent->lock, LW_SHARED);
+	LWLockAcquire(&common->lock, LW_SHARED);
 	none = from > recent->begin && from > *newest_of(bandit_id);
 	complete = none || from > recent->lost;
+	if (common->mixed || before - from > MAX_XACTS)
+		complete = false;
 	for (int i = 0; !none && complete && i < NUM_ROWS; i++)
 	{
 		const RecentRow *row = &recent->rows[i];
@@ -249,7 +292,7 @@ copy_rows(int32 bandit_id, uint64 from, uint64 before, int *n)
 			row->bandit_id == bandit_id && row->database == MyDatabaseId)
 			copies[(*n)++] = *row;
 	}
-	LWLockRelease(&recent->lock);
+	LWLockRelease(&common->lock);
 	return complete;
 }
 
@@ -262,6 +305,9 @@ keep_committed(LogFilter wanted, void *context, int *n)
 {
 	int			kept = 0;
 	bool		known = true;
+
+	if (*n == 0)
+		return true;
 
 	/* what the commit log knows about very old transactions may be going away */
 	LWLockAcquire(XactTruncationLock, LW_SHARED);

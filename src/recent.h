@@ -10,7 +10,7 @@
 #include "fold.h"
 #include "log.h"
 
-/* Writing: every row of the log must be told, after it has been inserted. */
+/* Writing: every row of the log must be told before its transaction finishes. */
 extern void recent_add_decision(uint64 xact, const Decision *decision);
 extern void recent_add_settlement(uint64 xact, const Settlement *settlement);
 extern void recent_look_into_log(uint64 xact, int32 bandit_id);

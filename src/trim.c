@@ -24,7 +24,6 @@
 #include "insert.h"
 #include "log.h"
 #include "ownersql.h"
-#include "recent.h"
 #include "tables.h"
 #include "trim.h"
 
@@ -133,8 +132,6 @@ write_trimmed(void *context, HeapTuple tuple, TupleDesc tupdesc)
 		FullTransactionIdGetDatum(FullTransactionIdFromU64(log_current_xact()));
 	nulls[Anum_trimmed_xact - 1] = false;
 	(void) insert_row(tables()->trimmed, values, nulls, Natts_trimmed, InvalidOid);
-	recent_look_into_log(log_current_xact(),
-						 DatumGetInt32(values[Anum_trimmed_bandit_id - 1]));
 }
 
 static Datum
