@@ -1,8 +1,10 @@
 # shellcheck shell=bash
 #
-# managed.sh: bandit_choose() and bandit_feedback() under load, for scripts/bench
+# managed.sh: bandit_choose() and bandit_feedback() under load, and in the long run,
+# for scripts/bench
 
-bench_managed()
+# measure PROGRAM: run a program of bench in a database with what it needs.
+measure()
 {
 	local arguments=()
 
@@ -10,5 +12,15 @@ bench_managed()
 	new_database
 	sql -f bench/managed.sql
 	run env PGDATABASE="$database" PYTHONDONTWRITEBYTECODE=1 \
-		"$python" bench/managed.py "${arguments[@]}" "$tmp/pictures"
+		"$python" "bench/$1" "${arguments[@]}" "$tmp/pictures"
+}
+
+bench_managed()
+{
+	measure managed.py
+}
+
+bench_steady()
+{
+	measure steady.py
 }

@@ -1,4 +1,4 @@
--- What bench/managed.py needs in its database: the extension, the floors, and
+-- What managed.py and steady.py need in their database: the extension, the floors, and
 -- the peers.
 
 SET client_min_messages = warning;

@@ -1,0 +1,151 @@
+"""What managed.py and steady.py share: taking slices by turns, the floor, tables.
+
+Both are programs for scripts/bench:
+
+    managed.py|steady.py [--quick] PICTURES
+
+They print tables as Markdown, and write pictures into the given directory.  The server
+and the database, with what managed.sql defines, are those of the environment.
+
+A measurement is made of slices: some seconds of the floor, some of dexp3, some of each
+peer, and so on by turns.  Of the rates, of the times and of the ratios of neighbours the
+medians are shown, so that a disturbance of a slice or two does no harm.
+"""
+
+import argparse
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import namedtuple
+
+import psycopg2
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+Slice = namedtuple('Slice', 'rate median late')     # a second; microseconds; their 99th percentile
+
+parser = argparse.ArgumentParser()
+parser.add_argument('--quick', action='store_true')
+parser.add_argument('pictures', help='the directory for pictures')
+settings = parser.parse_args()
+settings.repetitions = 1 if settings.quick else 5
+settings.seconds = 0.5 if settings.quick else 2.5       # of a slice
+
+connection = psycopg2.connect()
+connection.autocommit = True
+
+
+# ---------------------------------------------------------------------------
+# Statements and slices
+# ---------------------------------------------------------------------------
+
+def sql(statement, *arguments):
+    """Run a statement in a transaction of its own, and return its first value, if any."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, arguments or None)
+        return cursor.fetchone()[0] if cursor.description else None
+
+
+def new_bandit(name, arguments=''):
+    """Make a bandit of ten arms, and return its name."""
+    sql(f"SELECT bandit_create(%s, bench.arms(10){arguments})", name)
+    return name
+
+
+def of_times(rate, times):
+    times.sort()
+    return Slice(rate, times[len(times) // 2], times[len(times) * 99 // 100])
+
+
+def read_logs(directory):
+    """Return pgbench's transactions: when each of them ended, and how long it took."""
+    ended = []
+    for name in os.listdir(directory):
+        with open(os.path.join(directory, name), encoding='ascii') as log:
+            for line in log:
+                fields = line.split()
+                ended.append((int(fields[4]) * 1000000 + int(fields[5]), int(fields[2])))
+    return ended
+
+
+def pgbench(script, clients, commit, warm_up=0.5, transactions=None, **variables):
+    """Run a script of bench/managed, or one of the floor's, and return a slice.
+
+    The first seconds, in which sessions fill their caches, do not count.
+    """
+    path = script if os.path.isabs(script) else os.path.join(HERE, 'managed', script)
+    command = ['pgbench', '-n', '-M', 'prepared', '-c', str(clients), '-j', '2', '-f', path,
+               '-D', f'clients={clients}']
+    command += ['-t', str(transactions)] if transactions else ['-T', str(math.ceil(warm_up + settings.seconds))]
+    for name, value in variables.items():
+        command += ['-D', f'{name}={value}']
+    with tempfile.TemporaryDirectory() as directory:
+        done = subprocess.run(command + ['-l', '--log-prefix', os.path.join(directory, 'log')],
+                              env={**os.environ, 'PGOPTIONS': f'-c synchronous_commit={commit}'},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(done.stdout)
+        ended = read_logs(directory)
+    start = min(end - duration for end, duration in ended) + warm_up * 1e6
+    times = [duration for end, duration in ended if end >= start]
+    return of_times(len(times) / (max(ended)[0] - start) * 1e6, times)
+
+
+def compare(variants):
+    """Take slices of each variant, which are functions, by turns.
+
+    Returns a list of (slice of medians, median ratio to the first variant's rate).
+    """
+    turns = [[variant() for variant in variants] for _ in range(settings.repetitions)]
+    return [(Slice(*(statistics.median(turn[i][k] for turn in turns) for k in range(3))),
+             statistics.median(turn[i].rate / turn[0].rate for turn in turns))
+            for i in range(len(variants))]
+
+
+# ---------------------------------------------------------------------------
+# Output
+# ---------------------------------------------------------------------------
+
+def print_row(*cells):
+    print('| ' + ' | '.join(str(cell) for cell in cells) + ' |', flush=True)
+
+
+def print_table(title, *columns):
+    print(f'\n### {title}\n')
+    print_row(*columns)
+    print_row(*['---'] * len(columns))
+
+
+def verdict(ratio, at_least):
+    return f'at least {at_least}: {"ok" if round(ratio, 2) >= at_least else "MISSED"}'
+
+
+# ---------------------------------------------------------------------------
+# The floor
+# ---------------------------------------------------------------------------
+
+class Floors:
+    """The bare INSERTs: scripts for pgbench, made from real rows."""
+
+    def __init__(self):
+        decision = sql('SELECT bench.insert_decision()')
+        feedback = sql("SELECT bench.insert_feedback('FROM bench.decision AS d WHERE d.decision_id = :decision_id')")
+        skip = sql("SELECT bench.insert_feedback('FROM d')")
+        share = '\\set decision_id :next + :client_id\n\\set next :next + :clients\n'
+        self.directory = tempfile.TemporaryDirectory()
+        self.decision = decision
+        self.choose = self.write('choose', f'{decision};')
+        self.choose_and_skip = self.write('choose_and_skip', f'WITH d AS ({decision} RETURNING *) {skip};')
+        self.feedback = self.write('feedback', f'{share}{feedback};')
+        self.trigger = self.write('trigger', f'{share}WITH p AS (INSERT INTO bench.purchase_floor (decision_id, loss)'
+                                             f' VALUES (:decision_id, 0.5)) {feedback};')
+        self.mix = self.write('mix', f'{decision} RETURNING decision_id \\gset\n{feedback};')
+
+    def write(self, name, text):
+        path = os.path.join(self.directory.name, f'floor_{name}.sql')
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(text + '\n')
+        return path

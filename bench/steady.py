@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Measure what managed bandits leave behind, and what must not slow them down; see load.py."""
+
+import statistics
+import time
+
+import psycopg2
+
+from load import Floors, compare, new_bandit, pgbench, print_row, print_table, settings, sql, verdict
+
+
+# ---------------------------------------------------------------------------
+# What a round leaves behind
+# ---------------------------------------------------------------------------
+
+def measure_growth(floors):
+    """WAL and disk space of a round, one client."""
+    rounds = 2000 if settings.quick else 20000
+    bandit = new_bandit('growth')
+    print_table(f'What a round leaves behind, one client, over {rounds:,} rounds', '', 'WAL, bytes a round',
+                'tables and indexes, bytes a round')
+    for who, script, schema in (('INSERT', floors.mix, 'bench'), ('dexp3', 'mix.sql', 'dexp3'),
+                                ('PL/pgSQL', 'peer_mix.sql', 'peer')):
+        size = ('SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class'
+                " WHERE relkind = 'r' AND relnamespace = %s::regnamespace")
+        sql('CHECKPOINT')
+        lsn = sql('SELECT pg_current_wal_insert_lsn()')
+        before = sql(size, schema)
+        pgbench(script, 1, 'off', transactions=rounds, bandit=bandit)
+        wal = sql('SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)::bigint', lsn)
+        print_row(who, f'{wal / rounds:,.0f}', f'{(sql(size, schema) - before) / rounds:,.0f}')
+
+
+# ---------------------------------------------------------------------------
+# What must not slow it down
+# ---------------------------------------------------------------------------
+
+def measure_held(floors):
+    """Hold a transaction open for many rounds; compare the shares of the floor before and after."""
+    print_table('A round, 8 clients, `synchronous_commit` off, with a transaction held open',
+                'held open', '', 'for so many rounds', 'of the INSERTs, before', 'of the INSERTs, after', 'ratio', '')
+
+    def share(script, bandit):
+        return compare([lambda: pgbench(floors.mix, 8, 'off'),
+                        lambda: pgbench(script, 8, 'off', bandit=bandit)])[1][1]
+
+    def row(held, who, rounds, script, bandit, isolation, statement, *arguments):
+        before = share(script, bandit)
+        holder = psycopg2.connect()
+        holder.set_session(isolation_level=isolation)
+        with holder.cursor() as cursor:
+            cursor.execute(statement, arguments)
+            pgbench(script, 8, 'off', transactions=rounds // 8, bandit=bandit)
+            after = share(script, bandit)
+        holder.close()
+        print_row(held, who, f'{rounds:,}', f'{before:.2f}', f'{after:.2f}', f'{after / before:.2f}',
+                  verdict(after / before, 0.7) if who == 'dexp3' else '')
+
+    many = 10000 if settings.quick else 60000
+    row('a snapshot', 'dexp3', many, 'mix.sql', new_bandit('snapshot'), 'REPEATABLE READ',
+        'SELECT count(*) FROM dexp3.bandit')
+    row('a choice', 'dexp3', many, 'mix.sql', new_bandit('writer'), 'READ COMMITTED',
+        'SELECT bandit_choose(%s)', 'writer')
+    # it takes ever longer
+    row('a snapshot', 'PL/pgSQL', 10000, 'peer_mix.sql', 'peer', 'REPEATABLE READ',
+        'SELECT count(*) FROM peer.bandit')
+
+
+def first_choose(bandit, before):
+    """Return the milliseconds of a fresh session's first choice, or of that after another statement."""
+    with psycopg2.connect(options='-c synchronous_commit=off') as session, session.cursor() as cursor:
+        if before:
+            cursor.execute(before)
+        start = time.perf_counter()
+        cursor.execute('SELECT decision_id FROM bandit_choose(%s)', (bandit,))
+        elapsed = time.perf_counter() - start
+    session.close()
+    return elapsed * 1000
+
+
+def measure_fresh_sessions():
+    """Between the samples some rounds are played, so that they meet the log at different distances from its
+    last checkpoint."""
+    many = 50000 if settings.quick else 200000
+    young, old = new_bandit('young'), new_bandit('old')
+    sql('SET synchronous_commit = off')
+    sql('CALL bench.play(%s, 1000)', young)
+    sql('CALL bench.play(%s, %s)', old, many)
+    print_table('The first choice of a fresh session', 'what it has done before', 'after 1,000 rounds, ms',
+                f'after {many:,} rounds, ms', 'ratio')
+    samples = {'nothing': [], 'chosen for another bandit': []}
+    for _ in range(3 * settings.repetitions):
+        sql('CALL bench.play(%s, 30)', young)
+        sql('CALL bench.play(%s, 30)', old)
+        for what, pairs in samples.items():
+            before = None if what == 'nothing' else "SELECT bandit_choose('example')"
+            pairs.append((first_choose(young, before), first_choose(old, before)))
+    for what, pairs in samples.items():
+        print_row(what, f'{statistics.median(a for a, _ in pairs):.2f}', f'{statistics.median(b for _, b in pairs):.2f}',
+                  f'{statistics.median(b / a for a, b in pairs):.2f}')
+    sql('RESET synchronous_commit')
+
+
+def measure_long_statements():
+    """Compare the time of a choice in two long statements."""
+    print_table("Many choices in one statement", '', '', 'microseconds a choice', '', 'microseconds a choice', 'ratio')
+
+    def cost(function, arms, choices):
+        bandit = new_bandit_of(arms)
+        return sql(f'SELECT bench.{function}(%s, %s)', bandit, choices) * 1000 / choices
+
+    def new_bandit_of(arms):
+        name = f'long statement {next(numbers)}'
+        sql('SELECT bandit_create(%s, bench.arms(%s))', name, arms)
+        return name
+
+    numbers = iter(range(1000000))
+    for label, first, second in (
+            ('more choices', ('choose_each', 10, 10000), ('choose_each', 10, 100000)),
+            ('more arms', ('choose_each', 10, 10000), ('choose_each', 1000, 10000)),
+            ('`bandit_choose_many`', ('choose_each', 10, 100000), ('choose_many', 10, 100000))):
+        pairs = [(cost(*first), cost(*second)) for _ in range(settings.repetitions)]
+        print_row(label, f'{first[1]:,} arms, {first[2]:,} choices', f'{statistics.median(a for a, _ in pairs):.1f}',
+                  f'{second[1]:,} arms, {second[2]:,} choices', f'{statistics.median(b for _, b in pairs):.1f}',
+                  f'{statistics.median(b / a for a, b in pairs):.2f}')
+
+
+def main():
+    floors = Floors()
+    print('\n## Managed bandits in the long run')
+    measure_growth(floors)
+    measure_held(floors)
+    measure_fresh_sessions()
+    measure_long_statements()
+
+
+if __name__ == '__main__':
+    main()
