@@ -164,7 +164,7 @@ def draw_throughput(results):
                        {'name': 'Python, one state row', 'points': points('app', commit, 'weights in a row')}]
         } for commit in ('on', 'off')],
         x={'title': 'clients', 'scale': 'log', 'ticks': list(CLIENTS)},
-        y={'title': 'rounds a second', 'scale': 'log'}))
+        y={'title': 'rounds a second', 'scale': 'log', 'range': [200, 20000]}))
 
     def late(commit, who):
         return [[clients, results['mix', commit, clients][who][0].late / 1000] for clients in CLIENTS]
@@ -174,7 +174,7 @@ def draw_throughput(results):
             'series': [{'name': who, 'points': late(commit, who)} for who in ('INSERT', 'dexp3', 'PL/pgSQL')]
         } for commit in ('on', 'off')],
         x={'title': 'clients', 'scale': 'log', 'ticks': list(CLIENTS)},
-        y={'title': '99th percentile, ms', 'scale': 'log'}))
+        y={'title': '99th percentile, ms', 'scale': 'log', 'range': [0.5, 200]}))
 
 
 def main():

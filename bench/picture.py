@@ -400,6 +400,7 @@ def bars(title, panels, x=None, y=None, columns=1, width=960, height=260, decima
         draw_y_axis(drawing, axis, area)
         group = (area.right - area.left) / len(panel['categories'])
         bar = min(group * 0.8 / len(panel['series']), 48)
+        labels = []
         for i, category in enumerate(panel['categories']):
             middle_of_group = area.left + (i + 0.5) * group
             drawing.text(middle_of_group, area.bottom + GAP + SMALL, category, SMALL, 'middle')
@@ -416,8 +417,10 @@ def bars(title, panels, x=None, y=None, columns=1, width=960, height=260, decima
                     drawing.line(middle, axis.at(low), middle, axis.at(high), INK, stroke_width=1.4)
                 above = min(top, axis.at(high)) - 3
                 if text_width(number(value, decimals), SMALL) <= bar + 4:
-                    drawing.text(middle, above, number(value, decimals), SMALL, 'middle')
+                    labels.append((middle, above, number(value, decimals)))
         draw_reference(drawing, panel, axis, area, upright=False)
+        for middle, above, label in labels:
+            drawing.text(middle, above, label, SMALL, 'middle', stroke='#ffffff', stroke_width=3, paint_order='stroke')
         drawing.text((area.left + area.right) / 2, area.bottom + 2 * GAP + SMALL + TEXT,
                      settings_of(panel, 'x', x).get('title', ''), TEXT, 'middle')
 

@@ -76,9 +76,10 @@ FROM bandit_report('headline');
 --
 -- Would it have been better to show "bold" always?  And "plain"?
 --
-SELECT 'always bold' AS policy, round(loss::numeric, 3) AS loss FROM bandit_evaluate('headline', '{0,0,1}') WHERE estimator = 'ips'
-UNION ALL
-SELECT 'always plain', round(loss::numeric, 3) FROM bandit_evaluate('headline', '{1,0,0}') WHERE estimator = 'ips';
+SELECT policy, round(loss::numeric, 3) AS loss, round(loss_low::numeric, 3) AS low, round(loss_high::numeric, 3) AS high
+FROM (VALUES ('always bold', '{0,0,1}'::float8[]), ('always plain', '{1,0,0}')) v (policy, shares),
+     bandit_evaluate('headline', shares)
+WHERE estimator = 'self-normalised';
 
 --
 -- Sold out?  Choose among the others.  A new headline gets its chance, an old one
@@ -89,8 +90,9 @@ SELECT bandit_add_arm('headline', 'short'), bandit_retire_arm('headline', 'plain
 SELECT arm, round(probability::numeric, 3) AS probability FROM bandit_probabilities('headline');
 
 --
--- No answer is an answer, too: here, after no time at all.  Visitors keep what they
--- saw until then, and losses are in euros.
+-- No answer is an answer, too: here, after no time at all, so that each of 1,000 mails
+-- counts as the worst loss, 20.  Visitors keep what they saw until then, and losses are
+-- in euros.
 --
 SELECT bandit_create('price', '{9.99,10.49}', feedback_window => '0 seconds', sticky => true, loss_range => '{0,20}');
 SELECT arm FROM bandit_choose('price', subject => 'ann');
