@@ -120,6 +120,7 @@ find_or_make(const char *name, Size size, bool *found)
 	uint32		holdoff = InterruptHoldoffCount;
 	void	   *result;
 
+	*found = false;
 	PG_TRY();
 	{
 		result = ShmemInitStruct(name, size, found);
@@ -162,17 +163,15 @@ attach(void)
 		common->mixed = false;
 	}
 	if (common != NULL)
-	{
 		LWLockRegisterTranche(common->lock.tranche, "dexp3");
-		if (common->layout != LAYOUT)
-		{
-			LWLockAcquire(&common->lock, LW_EXCLUSIVE);
-			common->mixed = true;
-			LWLockRelease(&common->lock);
-		}
-		else
-			recent = find_or_make("dexp3 recent rows", sizeof(Recent), &found);
+	if (common != NULL && common->layout != LAYOUT)
+	{
+		LWLockAcquire(&common->lock, LW_EXCLUSIVE);
+		common->mixed = true;
+		LWLockRelease(&common->lock);
 	}
+	else if (common != NULL)
+		recent = find_or_make("dexp3 recent rows", sizeof(Recent), &found);
 	if (recent != NULL && !found)
 	{
 		memset(recent, 0, sizeof(Recent));
