@@ -194,7 +194,7 @@ SELECT bandit_create('app', bench.arms(10)),
 SELECT bandit_create('one of many ' || n, bench.arms(10)) FROM generate_series(1, 1000) AS n;
 
 --
--- Playing and timing inside the server
+-- Playing inside the server
 --
 
 -- Play rounds of the bandit, each with its feedback, 100 in a transaction.
@@ -211,28 +211,5 @@ BEGIN
             COMMIT;
         END IF;
     END LOOP;
-END;
-$$;
-
--- Return the milliseconds that so many choices take in one statement.
-CREATE FUNCTION bench.choose_each(bandit text, choices integer) RETURNS float8
-    LANGUAGE plpgsql
-AS $$
-DECLARE
-    start timestamptz := clock_timestamp();
-BEGIN
-    PERFORM bandit_choose(bandit) FROM generate_series(1, choices);
-    RETURN extract(epoch FROM clock_timestamp() - start) * 1000;
-END;
-$$;
-
-CREATE FUNCTION bench.choose_many(bandit text, choices integer) RETURNS float8
-    LANGUAGE plpgsql
-AS $$
-DECLARE
-    start timestamptz := clock_timestamp();
-BEGIN
-    PERFORM count(*) FROM bandit_choose_many(bandit, choices);
-    RETURN extract(epoch FROM clock_timestamp() - start) * 1000;
 END;
 $$;

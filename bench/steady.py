@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Measure what managed bandits leave behind, and what must not slow them down; see load.py."""
 
+import itertools
 import statistics
 import time
 
@@ -103,22 +104,23 @@ def measure_fresh_sessions():
 
 def measure_long_statements():
     """Compare the time of a choice in two long statements."""
-    print_table("Many choices in one statement", '', '', 'microseconds a choice', '', 'microseconds a choice', 'ratio')
+    print_table('Many choices in one statement', '', '', 'microseconds a choice', '', 'microseconds a choice', 'ratio')
 
-    def cost(function, arms, choices):
-        bandit = new_bandit_of(arms)
-        return sql(f'SELECT bench.{function}(%s, %s)', bandit, choices) * 1000 / choices
+    one_by_one = 'SELECT count(bandit_choose(%s)) FROM generate_series(1, %s)'
+    at_once = 'SELECT count(*) FROM bandit_choose_many(%s, %s)'
+    numbers = itertools.count()
 
-    def new_bandit_of(arms):
-        name = f'long statement {next(numbers)}'
-        sql('SELECT bandit_create(%s, bench.arms(%s))', name, arms)
-        return name
+    def cost(statement, arms, choices):
+        bandit = f'long statement {next(numbers)}'
+        sql('SELECT bandit_create(%s, bench.arms(%s))', bandit, arms)
+        start = time.perf_counter()
+        sql(statement, bandit, choices)
+        return (time.perf_counter() - start) * 1e6 / choices
 
-    numbers = iter(range(1000000))
     for label, first, second in (
-            ('more choices', ('choose_each', 10, 10000), ('choose_each', 10, 100000)),
-            ('more arms', ('choose_each', 10, 10000), ('choose_each', 1000, 10000)),
-            ('`bandit_choose_many`', ('choose_each', 10, 100000), ('choose_many', 10, 100000))):
+            ('more choices', (one_by_one, 10, 10000), (one_by_one, 10, 100000)),
+            ('more arms', (one_by_one, 10, 10000), (one_by_one, 1000, 10000)),
+            ('`bandit_choose_many`', (one_by_one, 10, 100000), (at_once, 10, 100000))):
         pairs = [(cost(*first), cost(*second)) for _ in range(settings.repetitions)]
         print_row(label, f'{first[1]:,} arms, {first[2]:,} choices', f'{statistics.median(a for a, _ in pairs):.1f}',
                   f'{second[1]:,} arms, {second[2]:,} choices', f'{statistics.median(b for _, b in pairs):.1f}',

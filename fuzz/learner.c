@@ -4,10 +4,10 @@
  *
  * The input is a program: how the learner is made and where its life begins,
  * then draws, feedback in any order, duplicates, forged tickets, decisions that
- * nobody ever settles, arms that retire and come back.  Beside the learner runs a model that is as simple as can
- * be: a list of all decisions, from which every count and every sum is worked out
- * anew.  After each operation the two are compared, and what must always hold is
- * checked.
+ * nobody ever settles, arms that retire and come back.  Beside the learner runs a
+ * model that is as simple as can be: a list of all decisions, from which every
+ * count and every sum is worked out anew.  After each operation the two are
+ * compared, and what must always hold is checked.
  */
 #include <float.h>
 #include <inttypes.h>

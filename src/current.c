@@ -3,9 +3,9 @@
  *	  The current state of a managed bandit, remembered from call to call.
  *
  * The state is the fold of all log rows whose transactions were finished at
- * some moment (Current.seen), plus the rows that this session's transaction has
- * written itself, folded as they were written.  To catch up, only rows of
- * transactions that have finished since are read.
+ * some moment (seen), plus the rows that this session's transaction has
+ * written itself, folded as they were written.  catchup.c brings it up to date; if
+ * that fails, because rows have been removed, it is thrown away and made anew.
  *
  * One's own rows.  A snapshot never lists its own transaction as running, so
  * own_xact says whose rows have been folded already: those of the transaction
@@ -16,12 +16,6 @@
  * saved, and at its abort it is set back to that.  Large states are not saved but
  * thrown away, to be folded anew from a checkpoint when they are needed; so is a
  * state that an error interrupts half-way (valid).
- *
- * Rows that are removed.  Old settled rows may be replaced by their sums, see
- * trim.c.  States that hold them are not affected.  One that does not, because it
- * is that old, or misses them because they vanished while it was being folded,
- * is thrown away and folded anew, at last from the sums and what is left of the
- * log.
  *
  * PREPARE TRANSACTION is refused after such a write: somebody else would commit
  * it, perhaps never, and feedback for a decision that it settled would have to
@@ -36,6 +30,7 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
+#include "catchup.h"
 #include "checkpoint.h"
 #include "current.h"
 #include "log.h"
@@ -43,12 +38,6 @@
 #include "recent.h"
 #include "tables.h"
 #include "trim.h"
-
-/*
- * Transactions that were still running and so far back or less are found by
- * the scan of the log's end; each older one gets a look-up of its own.
- */
-#define RECENT_XACTS		256
 
 /*
  * Write a checkpoint when so many events are not covered by one, and more if
@@ -77,18 +66,9 @@ typedef struct SavedState
 
 struct Current
 {
-	int32		bandit_id;		/* hash key */
-	int32		epoch;
+	Followed	state;			/* first its bandit_id, the hash key */
 	uint64		fingerprint;	/* of the bandit that it was made for */
-	bool		may_be_trimmed; /* may rows of the log have been removed? */
-	bool		valid;			/* false while it is being changed */
-	bool		outdated;		/* the bandit has got arms since */
-	MemoryContext context;		/* everything below is in it */
-	Fold		fold;
-	Seen		seen;			/* which transactions have been folded */
-	Seen		next_seen;		/* the same, while catching up */
-	uint64		own_xact;		/* our transaction that has been folded, or 0 */
-	bool		found_own;		/* has catching up found rows of ours? */
+	MemoryContext context;		/* what is allocated for the state, and saved */
 	SubTransactionId written_in;	/* the newest subtransaction of ours that
 									 * wrote rows; invalid if none has */
 	slist_head	saved;			/* SavedStates of subtransactions that wrote */
@@ -133,7 +113,7 @@ forget(Current *current)
 	dlist_delete(&current->lru);
 	if (current->written_in != InvalidSubTransactionId)
 		dlist_delete(&current->written);
-	hash_search(states, &current->bandit_id, HASH_REMOVE, NULL);
+	hash_search(states, &current->state.bandit_id, HASH_REMOVE, NULL);
 }
 
 static void
@@ -195,14 +175,14 @@ init_state(Current *current, const Bandit *bandit)
 {
 	MemoryContext old = MemoryContextSwitchTo(current->context);
 
-	current->bandit_id = bandit->bandit_id;
-	current->epoch = bandit->epoch;
+	current->state.bandit_id = bandit->bandit_id;
+	current->state.epoch = bandit->epoch;
 	current->fingerprint = bandit->fingerprint;
-	current->may_be_trimmed = bandit->history != NULL;
+	current->state.may_be_trimmed = bandit->history != NULL;
 	current->unwritten_from = PG_INT64_MAX;
-	fold_init(&current->fold, &bandit->setup);
-	seen_init(&current->seen);
-	seen_init(&current->next_seen);
+	fold_init(&current->state.fold, &bandit->setup);
+	seen_init(&current->state.seen);
+	seen_init(&current->state.next_seen);
 	slist_init(&current->saved);
 	MemoryContextSwitchTo(old);
 }
@@ -233,10 +213,10 @@ remember(const Bandit *bandit, bool from_checkpoint)
 	init_state(current, bandit);
 
 	if (from_checkpoint)
-		(void) checkpoint_load(bandit->bandit_id, bandit->epoch, &current->fold,
-							   &current->seen);
-	current->checkpoint_events = current->fold.events;
-	current->committed_checkpoint_events = current->fold.events;
+		(void) checkpoint_load(bandit->bandit_id, bandit->epoch, &current->state.fold,
+							   &current->state.seen);
+	current->checkpoint_events = current->state.fold.events;
+	current->committed_checkpoint_events = current->state.fold.events;
 	return current;
 }
 
@@ -252,7 +232,7 @@ remember(const Bandit *bandit, bool from_checkpoint)
 static void
 save(Current *current)
 {
-	Fold	   *fold = fold_save(&current->fold, MAX_SAVED_SIZE);
+	Fold	   *fold = fold_save(&current->state.fold, MAX_SAVED_SIZE);
 	MemoryContext old;
 	SavedState *saved;
 
@@ -264,8 +244,8 @@ save(Current *current)
 	saved->subid = GetCurrentSubTransactionId();
 	saved->fold = fold;
 	seen_init(&saved->seen);
-	seen_copy(&saved->seen, &current->seen);
-	saved->own_xact = current->own_xact;
+	seen_copy(&saved->seen, &current->state.seen);
+	saved->own_xact = current->state.own_xact;
 	saved->written_in = current->written_in;
 	slist_push_head(&current->saved, &saved->node);
 	MemoryContextSwitchTo(old);
@@ -301,7 +281,7 @@ mark_written(Current *current)
 	if (current->written_in == InvalidSubTransactionId)
 		dlist_push_head(&written_states, &current->written);
 	current->written_in = GetCurrentSubTransactionId();
-	current->own_xact = log_current_xact();
+	current->state.own_xact = log_current_xact();
 }
 
 /*
@@ -315,7 +295,7 @@ begin_write(Current *current)
 		save(current);
 	mark_written(current);
 	wrote_log = true;
-	current->valid = false;
+	current->state.valid = false;
 }
 
 /*
@@ -329,16 +309,16 @@ take_back(Current *current, SubTransactionId subid)
 
 	while ((saved = innermost_saved(current)) != NULL && saved->subid >= subid)
 	{
-		Seen		swap = current->seen;
+		Seen		swap = current->state.seen;
 
 		(void) pop_saved(current);
-		fold_restore(&current->fold, saved->fold);
-		current->seen = saved->seen;
+		fold_restore(&current->state.fold, saved->fold);
+		current->state.seen = saved->seen;
 		saved->seen = swap;
-		current->own_xact = saved->own_xact;
+		current->state.own_xact = saved->own_xact;
 		current->written_in = saved->written_in;
 		current->unwritten_from = PG_INT64_MAX;
-		current->valid = true;
+		current->state.valid = true;
 		if (current->written_in == InvalidSubTransactionId)
 		{
 			dlist_delete(&current->written);
@@ -390,310 +370,9 @@ pass_to_parent(SubTransactionId subid, SubTransactionId parent)
 }
 
 /* ----------
- * Catching up
+ * The state at this moment
  * ----------
  */
-
-typedef struct CatchUp
-{
-	Current    *current;
-	uint64		mine;			/* our transaction, 0 if it has no identifier */
-	bool		has_own;		/* were there rows of ours? */
-	bool		complete;		/* false if rows are missing */
-	int64		rows_in_log;	/* for an assertion */
-	Progress   *progress;		/* or NULL */
-} CatchUp;
-
-/*
- * Is a row of this transaction new to the state?
- */
-static bool
-is_new(void *context, uint64 xact)
-{
-	CatchUp    *catch_up = context;
-	const Current *current = catch_up->current;
-
-	if (xact == current->own_xact)
-		return false;
-	if (xact == catch_up->mine)
-	{
-		catch_up->has_own = true;
-		return true;
-	}
-	return seen_includes(&current->next_seen, xact) &&
-		!seen_includes(&current->seen, xact);
-}
-
-static void
-report_progress(const CatchUp *catch_up)
-{
-	if (catch_up->progress != NULL && catch_up->current->fold.events % 1024 == 0)
-		progress_report(catch_up->progress, catch_up->current->fold.events);
-}
-
-static void
-visit_decision(void *context, const void *row)
-{
-	fold_decision(&((CatchUp *) context)->current->fold, row);
-	report_progress(context);
-}
-
-/*
- * Is this the number of an arm that was added since our caller has looked the
- * bandit up?  Then what is about it cannot be folded; the state will do for this
- * call, without those losses, and is thrown away after it.
- */
-static bool
-is_added_arm(Current *current, int arm)
-{
-	if (arm < current->fold.learner.params.arms)
-		return false;
-	if (!current->outdated)
-		current->outdated = bandit_has_got_arm(current->bandit_id, arm);
-	return current->outdated;
-}
-
-static void
-visit_settlement(void *context, const void *row)
-{
-	Current    *current = ((CatchUp *) context)->current;
-	Settlement	settlement = *(const Settlement *) row;
-
-	if (!settlement.skipped && is_added_arm(current, settlement.feedback.arm))
-	{
-		settlement.skipped = true;
-		row = &settlement;
-	}
-	fold_settlement(&current->fold, row);
-	report_progress(context);
-}
-
-static void
-visit_trimmed(void *context, const void *row)
-{
-	Current    *current = ((CatchUp *) context)->current;
-	Trimmed		trimmed = *(const Trimmed *) row;
-
-	if (is_added_arm(current, trimmed.arms - 1))
-	{
-		trimmed.arms = current->fold.learner.params.arms;
-		row = &trimmed;
-	}
-	fold_trimmed(&current->fold, row);
-}
-
-/*
- * Is this a removal of rows that the state may not know of?
- */
-static bool
-is_unknown(void *context, uint64 xact)
-{
-	return !seen_includes(&((CatchUp *) context)->current->seen, xact);
-}
-
-/*
- * Check that the rows which this removal took away are in the state.  That is so
- * if all transactions up to the newest that wrote one of them had been folded
- * before, save those that are still running.
- */
-static void
-check_removal(void *context, const void *row)
-{
-	CatchUp    *catch_up = context;
-	const Current *current = catch_up->current;
-	const Trimmed *trimmed = row;
-	const Seen *seen = &current->seen;
-
-	if (seen->next == 0)
-	{
-		/* the state was folded from scratch: removals up to now are in it */
-		if (trimmed->xact != catch_up->mine &&
-			!seen_includes(&current->next_seen, trimmed->xact))
-			catch_up->complete = false;
-		return;
-	}
-	if (seen->next <= trimmed->newest_xact)
-		catch_up->complete = false;
-	for (int i = 0; i < seen->nrunning && seen->running[i] <= trimmed->newest_xact; i++)
-	{
-		if (!seen_is_running(&current->next_seen, seen->running[i]))
-			catch_up->complete = false;
-	}
-}
-
-/*
- * Check all removals that the state may not know of.  Those of transactions that
- * have been running for long get a look-up each: in the meantime there may have
- * been many others, which would be walked over again and again.
- */
-static void
-check_removals(CatchUp *context)
-{
-	const Current *current = context->current;
-	const Seen *seen = &current->seen;
-	uint64		from = seen->next;
-
-	for (int i = seen->nrunning - 1; i >= 0; i--)
-	{
-		if (seen->running[i] + RECENT_XACTS >= seen->next)
-			from = seen->running[i];
-		else
-			log_scan(LOG_TRIMMED, current->bandit_id, current->epoch,
-					 seen->running[i], seen->running[i] + 1,
-					 is_unknown, check_removal, context);
-	}
-	log_scan(LOG_TRIMMED, current->bandit_id, current->epoch, from, PG_UINT64_MAX,
-			 is_unknown, check_removal, context);
-}
-
-/*
- * Fold a table's rows that are new.  The ranges overlap with nothing: older
- * stragglers are all before `from`.
- */
-static void
-fold_new_rows(CatchUp *catch_up, LogTable table, LogVisitor visit,
-			  uint64 from, uint64 before)
-{
-	Current    *current = catch_up->current;
-	const Seen *seen = &current->seen;
-
-	for (int i = 0; i < seen->nrunning && seen->running[i] < from; i++)
-	{
-		uint64		xact = seen->running[i];
-
-		if (!seen_is_running(&current->next_seen, xact))
-			log_scan(table, current->bandit_id, current->epoch, xact, xact + 1,
-					 is_new, visit, catch_up);
-	}
-	if (from < before)
-		log_scan(table, current->bandit_id, current->epoch, from, before,
-				 is_new, visit, catch_up);
-}
-
-#ifdef USE_ASSERT_CHECKING
-static void
-count_row(void *context, const void *row pg_attribute_unused())
-{
-	((CatchUp *) context)->rows_in_log++;
-}
-#endif
-
-/*
- * The same for both tables, from what is in shared memory.  Returns false, with
- * nothing done, if that is not all.
- */
-static bool
-fold_recent_rows(CatchUp *catch_up, uint64 from, uint64 before)
-{
-	Current    *current = catch_up->current;
-	const Seen *seen = &current->seen;
-#ifdef USE_ASSERT_CHECKING
-	int64		events = current->fold.events;
-#endif
-
-	for (int i = 0; i < seen->nrunning && seen->running[i] < from; i++)
-	{
-		if (!seen_is_running(&current->next_seen, seen->running[i]))
-			return false;
-	}
-	if (!recent_scan(current->bandit_id, current->epoch, from, before, is_new,
-					 visit_decision, visit_settlement, catch_up))
-		return false;
-
-#ifdef USE_ASSERT_CHECKING
-	/* the log must have as many, unless rows, or the bandit, have been removed */
-	if (!current->may_be_trimmed)
-	{
-		fold_new_rows(catch_up, LOG_DECISIONS, count_row, from, before);
-		fold_new_rows(catch_up, LOG_SETTLEMENTS, count_row, from, before);
-		Assert(catch_up->rows_in_log == current->fold.events - events ||
-			   (catch_up->rows_in_log < current->fold.events - events &&
-				!bandit_has_got_arm(current->bandit_id, 0)));
-	}
-#endif
-	return true;
-}
-
-/*
- * Bring a state up to date, or to a certain later moment.  A new one, not valid
- * yet, may lack rows that this transaction has written; an old one holds them.
- * Returns false, with the state not valid, if rows that it needs have been
- * removed.
- */
-static bool
-bring_up_to_date(Current *current, const Seen *moment, Progress *progress)
-{
-	CatchUp		catch_up = {
-		.current = current,
-		.mine = U64FromFullTransactionId(GetTopFullTransactionIdIfAny()),
-		.complete = true,
-		.progress = progress
-	};
-	bool		made_now = !current->valid;
-	Progress	of_new;
-	const Seen *seen = &current->seen;
-	Seen		swap;
-	uint64		from;
-	uint64		before;
-
-	if (moment != NULL)
-		seen_copy(&current->next_seen, moment);
-	else
-		seen_now(&current->next_seen);
-
-	/* if nothing has happened since, it ends here: bulk operations rely on it */
-	if (!made_now && seen->next == current->next_seen.next &&
-		seen->nrunning == current->next_seen.nrunning)
-		return true;
-
-	/*
-	 * New rows can only come from transactions that were running or had not
-	 * begun.  Of those that were running, only the ones that no longer are
-	 * matter; the lowest that is not too far back is where the scan begins.
-	 */
-	from = seen->next;
-	for (int i = seen->nrunning - 1; i >= 0; i--)
-	{
-		if (seen->running[i] + RECENT_XACTS < seen->next)
-			break;
-		if (!seen_is_running(&current->next_seen, seen->running[i]))
-			from = seen->running[i];
-	}
-	before = Max(current->next_seen.next, catch_up.mine + 1);
-	if (from == current->own_xact)
-		from++;					/* often this leaves nothing to read */
-
-	/* a long log without a checkpoint takes its time */
-	if (made_now && progress == NULL)
-	{
-		progress_start(&of_new, "rows", 0);
-		catch_up.progress = &of_new;
-	}
-
-	current->valid = false;
-	if (made_now || !fold_recent_rows(&catch_up, from, current->next_seen.next))
-	{
-		/* a decision must be there before its settlement */
-		if (current->may_be_trimmed && seen->next == 0)
-			log_scan(LOG_TRIMMED, current->bandit_id, current->epoch, from, before,
-					 is_new, visit_trimmed, &catch_up);
-		fold_new_rows(&catch_up, LOG_DECISIONS, visit_decision, from, before);
-		fold_new_rows(&catch_up, LOG_SETTLEMENTS, visit_settlement, from, before);
-		if (current->may_be_trimmed)
-		{
-			check_removals(&catch_up);
-			if (!catch_up.complete)
-				return false;
-		}
-	}
-
-	swap = current->seen;
-	current->seen = current->next_seen;
-	current->next_seen = swap;
-	current->found_own = catch_up.has_own;
-	current->valid = true;
-	return true;
-}
 
 /*
  * Return the state of a bandit at this moment.  It stays valid until the next
@@ -713,7 +392,7 @@ current_state(const Bandit *bandit)
 	current = states == NULL ? NULL :
 		hash_search(states, &bandit->bandit_id, HASH_FIND, NULL);
 	if (current != NULL &&
-		(!current->valid || current->outdated || current->epoch != bandit->epoch ||
+		(!current->state.valid || current->state.outdated || current->state.epoch != bandit->epoch ||
 		 current->fingerprint != bandit->fingerprint))
 	{
 		forget(current);
@@ -724,16 +403,16 @@ current_state(const Bandit *bandit)
 	else
 		dlist_move_head(&recently_used, &current->lru);
 
-	for (bool from_checkpoint = true; !bring_up_to_date(current, NULL, NULL); from_checkpoint = false)
+	for (bool from_checkpoint = true; !bring_up_to_date(&current->state, NULL, NULL); from_checkpoint = false)
 	{
 		CHECK_FOR_INTERRUPTS();
 		forget(current);
 		current = remember(bandit, from_checkpoint);
 	}
-	if (current->found_own)
+	if (current->state.found_own)
 	{
 		mark_written(current);
-		current->found_own = false;
+		current->state.found_own = false;
 	}
 	limit_memory(current);
 	return current;
@@ -742,7 +421,7 @@ current_state(const Bandit *bandit)
 Fold *
 current_fold(Current *current)
 {
-	return &current->fold;
+	return &current->state.fold;
 }
 
 /*
@@ -764,12 +443,12 @@ current_replay(const Bandit *bandit, Fold **running)
 		memset(replayed, 0, sizeof(Current));
 		replayed->context = CurrentMemoryContext;
 		init_state(replayed, bandit);
-		progress_start(&progress, "rows", remembered->fold.events);
-	} while (!bring_up_to_date(replayed, NULL, &progress) ||
-			 !bring_up_to_date(remembered, &replayed->seen, NULL));
+		progress_start(&progress, "rows", remembered->state.fold.events);
+	} while (!bring_up_to_date(&replayed->state, NULL, &progress) ||
+			 !bring_up_to_date(&remembered->state, &replayed->state.seen, NULL));
 
-	*running = &remembered->fold;
-	return &replayed->fold;
+	*running = &remembered->state.fold;
+	return &replayed->state.fold;
 }
 
 /* ----------
@@ -784,21 +463,21 @@ current_replay(const Bandit *bandit, Fold **running)
 void
 current_prepare_to_write(Current *current, const Bandit *bandit)
 {
-	Size		size = fold_checkpoint_size(&current->fold);
+	Size		size = fold_checkpoint_size(&current->state.fold);
 	int64		due = CHECKPOINT_EVENTS + size / BYTES_PER_EVENT;
 
-	if (current->written_in != InvalidSubTransactionId || current->outdated)
+	if (current->written_in != InvalidSubTransactionId || current->state.outdated)
 		return;
 
-	if (current->fold.events - current->checkpoint_events < due ||
+	if (current->state.fold.events - current->checkpoint_events < due ||
 		size > MAX_CHECKPOINT_SIZE)
 		return;
-	current->checkpoint_events = checkpoint_newest(current->bandit_id, current->epoch);
-	if (current->fold.events - current->checkpoint_events < due)
+	current->checkpoint_events = checkpoint_newest(current->state.bandit_id, current->state.epoch);
+	if (current->state.fold.events - current->checkpoint_events < due)
 		return;
-	checkpoint_write(current->bandit_id, current->epoch, &current->fold,
-					 &current->seen, 8 * due);
-	current->checkpoint_events = current->fold.events;
+	checkpoint_write(current->state.bandit_id, current->state.epoch, &current->state.fold,
+					 &current->state.seen, 8 * due);
+	current->checkpoint_events = current->state.fold.events;
 	if (bandit->history != NULL && XactIsoLevel == XACT_READ_COMMITTED)
 	{
 		if (current->trim_aborts != aborts)
@@ -815,9 +494,9 @@ current_prepare_to_write(Current *current, const Bandit *bandit)
 int64
 current_trim(Current *current, const Bandit *bandit, int64 limit, uint64 *from)
 {
-	if (current->outdated)
+	if (current->state.outdated)
 		return 0;				/* the sums would lack arms */
-	return trim_log(bandit, current->fold.learner.round, &current->seen, limit, from);
+	return trim_log(bandit, current->state.fold.learner.round, &current->state.seen, limit, from);
 }
 
 void
@@ -825,10 +504,10 @@ current_add_decision(Current *current, const Decision *decision)
 {
 	begin_write(current);
 	log_append_decision(decision);
-	recent_add_decision(current->own_xact, decision);
-	fold_decision(&current->fold, decision);
+	recent_add_decision(current->state.own_xact, decision);
+	fold_decision(&current->state.fold, decision);
 	account_for(current);
-	current->valid = true;
+	current->state.valid = true;
 }
 
 /*
@@ -839,7 +518,7 @@ void
 current_begin_decisions(Current *current)
 {
 	begin_write(current);
-	recent_look_into_log(current->own_xact, current->bandit_id);
+	recent_look_into_log(current->state.own_xact, current->state.bandit_id);
 }
 
 void
@@ -848,14 +527,14 @@ current_add_one_of_many(Current *current, RowInserter *inserter,
 {
 	current->unwritten_from = Min(current->unwritten_from, decision->decision_id);
 	log_append_one_of_many(inserter, decision);
-	fold_decision(&current->fold, decision);
+	fold_decision(&current->state.fold, decision);
 }
 
 void
 current_end_decisions(Current *current)
 {
 	current->unwritten_from = PG_INT64_MAX;
-	current->valid = true;
+	current->state.valid = true;
 }
 
 /*
@@ -887,23 +566,23 @@ current_add_settlement(Current *current, const Settlement *settlement)
 	bool		added;
 
 	/* the state may be some time old, if this is one of many */
-	if (current->may_be_trimmed &&
+	if (current->state.may_be_trimmed &&
 		settlement->decision_id < current->unwritten_from &&
 		!log_find_decision(settlement->decision_id, &decision))
 		return false;
 
 	begin_write(current);
 	added = log_append_settlement(settlement);
-	if (added && current->may_be_trimmed &&
+	if (added && current->state.may_be_trimmed &&
 		settlement->decision_id < current->unwritten_from)
 		check_still_there(settlement->decision_id);
 	if (added)
 	{
-		recent_add_settlement(current->own_xact, settlement);
-		fold_settlement(&current->fold, settlement);
+		recent_add_settlement(current->state.own_xact, settlement);
+		fold_settlement(&current->state.fold, settlement);
 	}
 	account_for(current);
-	current->valid = true;
+	current->state.valid = true;
 	return added;
 }
 

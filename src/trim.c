@@ -9,7 +9,7 @@
  * left of the log make the state, always.
  *
  * Rows are removed only if they are in the remover's state, and no row that
- * somebody else is removing is waited for.  current.c tells how sessions cope.
+ * somebody else is removing is waited for.  catchup.c tells how sessions cope.
  */
 #include "postgres.h"
 
