@@ -18,7 +18,7 @@ here := $(dir $(firstword $(MAKEFILE_LIST)))
 # The control file is the only place where the version is written.
 EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(here)$(EXTENSION).control)
 
-OBJS = $(patsubst $(here)%.c,%.o,$(wildcard $(here)src/*.c))
+OBJS = $(patsubst $(here)%.c,%.o,$(wildcard $(here)src/*.c $(here)src/*/*.c))
 DATA = $(notdir $(wildcard $(here)$(EXTENSION)--*.sql))
 PG_CPPFLAGS = -I$(here)src
 # PostgreSQL's headers are not ours to warn about, whatever -W flags are given.
@@ -26,7 +26,8 @@ PG_CPPFLAGS += -isystem $(shell $(PG_CONFIG) --includedir-server)
 
 # In this order: "reference" defines functions that the later tests use.
 REGRESS = reference simulate state learn errors sampling regret managed managed_reference trigger arrival bulk privileges functions hostile ways_in promises arms subject upkeep report chart
-ISOLATION := $(patsubst $(here)specs/%.spec,%,$(wildcard $(here)specs/*.spec))
+# "folded" likewise, for the others
+ISOLATION := folded $(filter-out folded,$(patsubst $(here)specs/%.spec,%,$(wildcard $(here)specs/*.spec)))
 
 SHLIB_LINK = -lm
 
@@ -36,11 +37,13 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 # A loop that shall be turned into vector instructions, as PostgreSQL does with some of its own
-src/exponential.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/learner/exponential.o: CFLAGS += $(CFLAGS_VECTORIZE)
 
 # Any header may matter to any object; a full build takes seconds.
-$(OBJS) $(OBJS:.o=.bc): $(wildcard $(here)src/*.h) | $(CURDIR)/src
-$(CURDIR)/src:
+# A VPATH build has to make the directories of the objects.
+objdirs := $(addprefix $(CURDIR)/,$(sort $(patsubst %/,%,$(dir $(OBJS)))))
+$(OBJS) $(OBJS:.o=.bc): $(wildcard $(here)src/*.h $(here)src/*/*.h) | $(objdirs)
+$(objdirs):
 	mkdir -p $@
 
 # Not TAP_TESTS = 1: "make installcheck" must not need the Perl modules.

@@ -2,7 +2,7 @@
 \echo Use "CREATE EXTENSION dexp3" to load this file. \quit
 
 --
--- bandit_state: a learner as one value
+-- Types: bandit_state, a learner as one value
 --
 
 CREATE TYPE bandit_state;
@@ -106,7 +106,7 @@ COMMENT ON OPERATOR CLASS bandit_state_ops USING hash IS 'hash equality of bandi
 COMMENT ON OPERATOR FAMILY bandit_state_ops USING hash IS 'hash equality of bandit_state';
 
 --
--- bandit_ticket: what to keep of a decision until its loss is known
+-- Types: bandit_ticket, what to keep of a decision until its loss is known
 --
 
 CREATE TYPE bandit_ticket AS (
@@ -127,7 +127,7 @@ COMMENT ON COLUMN bandit_ticket.z IS 'algorithm deda: the arm''s sum of loss est
 COMMENT ON COLUMN bandit_ticket.m IS 'algorithm deda: the arm''s sum of estimate times probability at the draw';
 
 --
--- Pure functions on bandit_state
+-- Pure functions: on bandit_state
 --
 
 CREATE FUNCTION bandit_new(
@@ -169,20 +169,20 @@ COMMENT ON FUNCTION bandit_learn(bandit_state, bandit_ticket, double precision)
 
 CREATE FUNCTION bandit_probabilities(state bandit_state) RETURNS double precision[]
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-	AS 'MODULE_PATHNAME', 'bandit_state_probabilities';
+	AS 'MODULE_PATHNAME', 'bandit_probabilities_of_state';
 
 COMMENT ON FUNCTION bandit_probabilities(bandit_state)
 	IS 'the probability of each arm in the next draw';
 
 CREATE FUNCTION bandit_step_size(state bandit_state) RETURNS double precision
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-	AS 'MODULE_PATHNAME', 'bandit_state_step_size';
+	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION bandit_step_size(bandit_state)
 	IS 'the step size of the next draw';
 
 --
--- Simulation
+-- Pure functions: simulation
 --
 
 CREATE FUNCTION bandit_simulate(
@@ -211,9 +211,10 @@ COMMENT ON FUNCTION bandit_simulate(double precision[], integer[], text, boolean
 --
 -- Managed bandits: the tables
 --
--- Nothing but the extension's functions writes to them.  xact has a meaning in
--- its own cluster only, so rows that arrive from elsewhere are stamped anew by
--- triggers; those fire always, also in a restore and for a subscription.
+-- Normally only the extension's functions write to them.  xact has a meaning in
+-- its own cluster only, so triggers stamp rows that arrive from elsewhere anew.
+-- These triggers always fire, also in a restore and for a subscription.  When
+-- rows were changed or removed by hand, they let all sums be made anew.
 --
 
 CREATE SCHEMA dexp3;
@@ -223,7 +224,7 @@ CREATE SEQUENCE dexp3.bandit_id_seq AS integer;
 COMMENT ON SEQUENCE dexp3.bandit_id_seq IS 'identifiers of bandits';
 
 CREATE TABLE dexp3.bandit (
-	bandit_id integer NOT NULL DEFAULT nextval('dexp3.bandit_id_seq'),
+	bandit_id integer NOT NULL,
 	name text COLLATE "C" NOT NULL,
 	arms text[] NOT NULL,
 	algorithm text NOT NULL,
@@ -235,6 +236,14 @@ CREATE TABLE dexp3.bandit (
 	created_at timestamptz NOT NULL DEFAULT now(),
 	owner name NOT NULL,
 	grantees name[] NOT NULL DEFAULT '{}',
+	feedback_window interval,
+	missing_loss double precision NOT NULL DEFAULT 1,
+	retention interval,
+	sticky boolean NOT NULL DEFAULT false,
+	loss_range double precision[] NOT NULL DEFAULT '{0,1}',
+	clamp_losses boolean NOT NULL DEFAULT false,
+	retired text[] NOT NULL DEFAULT '{}',
+	head_start double precision[] NOT NULL DEFAULT '{}',
 	CONSTRAINT bandit_pkey PRIMARY KEY (bandit_id),
 	CONSTRAINT bandit_name_key UNIQUE (name)
 );
@@ -252,6 +261,14 @@ COMMENT ON COLUMN dexp3.bandit.epoch IS 'starts at 1, counted up by bandit_reset
 COMMENT ON COLUMN dexp3.bandit.created_at IS 'time of bandit_create';
 COMMENT ON COLUMN dexp3.bandit.owner IS 'the role that made it';
 COMMENT ON COLUMN dexp3.bandit.grantees IS 'other roles that may use it, see bandit_grant';
+COMMENT ON COLUMN dexp3.bandit.feedback_window IS 'how long feedback is waited for; null: without end';
+COMMENT ON COLUMN dexp3.bandit.missing_loss IS 'the loss of a decision whose feedback does not come in time';
+COMMENT ON COLUMN dexp3.bandit.retention IS 'how long settled decisions are kept in the log; null: for ever';
+COMMENT ON COLUMN dexp3.bandit.sticky IS 'whether a subject gets its open decision again instead of a new one';
+COMMENT ON COLUMN dexp3.bandit.loss_range IS 'the smallest and the largest loss';
+COMMENT ON COLUMN dexp3.bandit.clamp_losses IS 'whether losses beyond the range are moved to its ends, not refused';
+COMMENT ON COLUMN dexp3.bandit.retired IS 'arms that are not drawn any more';
+COMMENT ON COLUMN dexp3.bandit.head_start IS 'the sum of loss estimates that each arm began with, 0 where it is missing';
 
 CREATE SEQUENCE dexp3.decision_id_seq;
 COMMENT ON SEQUENCE dexp3.decision_id_seq IS 'identifiers of decisions';
@@ -270,10 +287,13 @@ CREATE TABLE dexp3.decision (
 	delay integer,
 	z double precision,
 	m double precision,
+	subject text COLLATE "C",
 	CONSTRAINT decision_pkey PRIMARY KEY (decision_id)
 );
 
-CREATE INDEX decision_log_idx ON dexp3.decision (bandit_id, epoch, xact);
+CREATE INDEX decision_log_idx ON dexp3.decision (bandit_id, epoch, xact, decision_id);
+CREATE INDEX decision_subject_idx ON dexp3.decision (bandit_id, subject, decision_id)
+	WHERE subject IS NOT NULL;
 
 COMMENT ON TABLE dexp3.decision IS 'one row for each bandit_choose';
 COMMENT ON COLUMN dexp3.decision.decision_id IS 'identifier, to be given to bandit_feedback';
@@ -289,6 +309,7 @@ COMMENT ON COLUMN dexp3.decision.arm IS 'the arm drawn, from 1';
 COMMENT ON COLUMN dexp3.decision.delay IS 'deda: the delay as announced';
 COMMENT ON COLUMN dexp3.decision.z IS 'deda: the arm''s sum of loss estimates at that time, null for 0';
 COMMENT ON COLUMN dexp3.decision.m IS 'deda: the arm''s sum of estimate times probability at that time, null for 0';
+COMMENT ON COLUMN dexp3.decision.subject IS 'who it was for, as given to bandit_choose';
 
 CREATE TABLE dexp3.feedback (
 	decision_id bigint NOT NULL,
@@ -298,17 +319,19 @@ CREATE TABLE dexp3.feedback (
 	delay bigint NOT NULL,
 	received_at timestamptz NOT NULL,
 	xact xid8 NOT NULL,
+	arm integer NOT NULL,
 	loss double precision,
 	estimate double precision,
-	arm integer,
+	probability double precision,
 	expected double precision,
 	lbck double precision,
+	expired boolean,
 	CONSTRAINT feedback_pkey PRIMARY KEY (decision_id)
 );
 
 CREATE INDEX feedback_log_idx ON dexp3.feedback (bandit_id, epoch, xact);
 
-COMMENT ON TABLE dexp3.feedback IS 'one row for each decision that was settled or skipped';
+COMMENT ON TABLE dexp3.feedback IS 'one row for each decision that was settled: by feedback, by skipping, by expiry';
 COMMENT ON COLUMN dexp3.feedback.decision_id IS 'the decision';
 COMMENT ON COLUMN dexp3.feedback.bandit_id IS 'its bandit';
 COMMENT ON COLUMN dexp3.feedback.epoch IS 'its epoch';
@@ -316,11 +339,56 @@ COMMENT ON COLUMN dexp3.feedback.round IS 'the newest round when the feedback ar
 COMMENT ON COLUMN dexp3.feedback.delay IS 'by how many rounds that was after the decision';
 COMMENT ON COLUMN dexp3.feedback.received_at IS 'start of the statement that brought it';
 COMMENT ON COLUMN dexp3.feedback.xact IS 'transaction under which the row became visible in this cluster';
+COMMENT ON COLUMN dexp3.feedback.arm IS 'the arm of the decision, from 1';
 COMMENT ON COLUMN dexp3.feedback.loss IS 'the loss; null if the decision was skipped';
-COMMENT ON COLUMN dexp3.feedback.estimate IS 'the loss estimate: loss / (probability + gamma)';
-COMMENT ON COLUMN dexp3.feedback.arm IS 'the arm, from 1; null if the decision was skipped';
+COMMENT ON COLUMN dexp3.feedback.estimate IS 'the loss estimate: the loss, as a share of its range, / (probability + gamma)';
+COMMENT ON COLUMN dexp3.feedback.probability IS 'the probability of the decision; null if it was skipped';
 COMMENT ON COLUMN dexp3.feedback.expected IS 'deda: estimate times probability, null for 0';
 COMMENT ON COLUMN dexp3.feedback.lbck IS 'deda: what it adds to Lbck, null for 0';
+COMMENT ON COLUMN dexp3.feedback.expired IS 'true if the feedback did not come in time';
+
+CREATE TABLE dexp3.trimmed (
+	first_decision bigint NOT NULL,
+	bandit_id integer NOT NULL,
+	epoch integer NOT NULL,
+	xact xid8 NOT NULL,
+	newest_xact xid8 NOT NULL,
+	decisions int8multirange NOT NULL,
+	skipped int8multirange NOT NULL,
+	expired int8multirange NOT NULL,
+	rounds bigint NOT NULL,
+	skipped_rounds bigint NOT NULL,
+	expired_rounds bigint NOT NULL,
+	cumulative_delay double precision NOT NULL,
+	longest_delay bigint NOT NULL,
+	last_decision timestamptz NOT NULL,
+	last_feedback timestamptz,
+	lbck double precision NOT NULL,
+	sums double precision[] NOT NULL,
+	CONSTRAINT trimmed_pkey PRIMARY KEY (first_decision)
+);
+
+CREATE INDEX trimmed_log_idx ON dexp3.trimmed (bandit_id, epoch, xact);
+CREATE INDEX trimmed_decisions_idx ON dexp3.trimmed USING gist (decisions);
+
+COMMENT ON TABLE dexp3.trimmed IS 'sums of settled decisions that were removed from the log';
+COMMENT ON COLUMN dexp3.trimmed.first_decision IS 'the first of them';
+COMMENT ON COLUMN dexp3.trimmed.bandit_id IS 'their bandit';
+COMMENT ON COLUMN dexp3.trimmed.epoch IS 'their epoch';
+COMMENT ON COLUMN dexp3.trimmed.xact IS 'transaction that removed them, or brought this row here';
+COMMENT ON COLUMN dexp3.trimmed.newest_xact IS 'no transaction after this one has written them';
+COMMENT ON COLUMN dexp3.trimmed.decisions IS 'which decisions they were';
+COMMENT ON COLUMN dexp3.trimmed.skipped IS 'which of them were skipped';
+COMMENT ON COLUMN dexp3.trimmed.expired IS 'for which of them the feedback did not come in time';
+COMMENT ON COLUMN dexp3.trimmed.rounds IS 'their number';
+COMMENT ON COLUMN dexp3.trimmed.skipped_rounds IS 'how many were skipped';
+COMMENT ON COLUMN dexp3.trimmed.expired_rounds IS 'how many expired';
+COMMENT ON COLUMN dexp3.trimmed.cumulative_delay IS 'sum of outstanding';
+COMMENT ON COLUMN dexp3.trimmed.longest_delay IS 'the longest delay, in rounds';
+COMMENT ON COLUMN dexp3.trimmed.last_decision IS 'when the last of them was made';
+COMMENT ON COLUMN dexp3.trimmed.last_feedback IS 'when the last feedback for one of them came';
+COMMENT ON COLUMN dexp3.trimmed.lbck IS 'sum of lbck';
+COMMENT ON COLUMN dexp3.trimmed.sums IS 'for each arm the sums of: estimate; expected; 0; 0; 0; 1; 1; and, over those with a loss l and the probability p, of: 1; l; 1/p; 1/p^2; l/p; l/p^2; (l/p)^2';
 
 CREATE TABLE dexp3.checkpoint (
 	bandit_id integer NOT NULL,
@@ -330,7 +398,7 @@ CREATE TABLE dexp3.checkpoint (
 	state bytea NOT NULL
 );
 
--- not worth the time to compress
+-- compressing it would take more time than it is worth
 ALTER TABLE dexp3.checkpoint ALTER COLUMN state SET STORAGE EXTERNAL;
 
 CREATE INDEX checkpoint_idx ON dexp3.checkpoint (bandit_id, epoch, events);
@@ -343,22 +411,22 @@ COMMENT ON COLUMN dexp3.checkpoint.written_at IS 'when it was written';
 COMMENT ON COLUMN dexp3.checkpoint.state IS 'the state, in an internal form';
 
 CREATE FUNCTION dexp3.bandit_changed() RETURNS trigger
-	LANGUAGE C AS 'MODULE_PATHNAME';
+	LANGUAGE C AS 'MODULE_PATHNAME', 'dexp3_bandit_changed';
 CREATE FUNCTION dexp3.log_arrival() RETURNS trigger
-	LANGUAGE C AS 'MODULE_PATHNAME', 'bandit_log_arrival';
-CREATE FUNCTION dexp3.log_truncated() RETURNS trigger
-	LANGUAGE C AS 'MODULE_PATHNAME', 'bandit_log_truncated';
+	LANGUAGE C AS 'MODULE_PATHNAME', 'dexp3_log_arrival';
+CREATE FUNCTION dexp3.log_changed() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'dexp3_log_changed';
 CREATE FUNCTION dexp3.checkpoint_arrival() RETURNS trigger
-	LANGUAGE C AS 'MODULE_PATHNAME', 'bandit_checkpoint_arrival';
+	LANGUAGE C AS 'MODULE_PATHNAME', 'dexp3_checkpoint_arrival';
 
 COMMENT ON FUNCTION dexp3.bandit_changed() IS 'makes all sessions read dexp3.bandit again';
 COMMENT ON FUNCTION dexp3.log_arrival() IS 'stamps log rows that come from elsewhere';
-COMMENT ON FUNCTION dexp3.log_truncated() IS 'removes checkpoints that are not true any more';
+COMMENT ON FUNCTION dexp3.log_changed() IS 'lets sums be made anew when rows were changed by hand';
 COMMENT ON FUNCTION dexp3.checkpoint_arrival() IS 'drops checkpoints that come from elsewhere';
 
 REVOKE ALL ON FUNCTION dexp3.bandit_changed() FROM PUBLIC;
 REVOKE ALL ON FUNCTION dexp3.log_arrival() FROM PUBLIC;
-REVOKE ALL ON FUNCTION dexp3.log_truncated() FROM PUBLIC;
+REVOKE ALL ON FUNCTION dexp3.log_changed() FROM PUBLIC;
 REVOKE ALL ON FUNCTION dexp3.checkpoint_arrival() FROM PUBLIC;
 
 CREATE TRIGGER bandit_changed AFTER INSERT OR UPDATE OR DELETE ON dexp3.bandit
@@ -367,21 +435,27 @@ CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.decision
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
 CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.feedback
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
-CREATE TRIGGER log_truncated AFTER TRUNCATE ON dexp3.decision
-	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_truncated();
-CREATE TRIGGER log_truncated AFTER TRUNCATE ON dexp3.feedback
-	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_truncated();
+CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.trimmed
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.decision
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.feedback
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.trimmed
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
 CREATE TRIGGER checkpoint_arrival BEFORE INSERT ON dexp3.checkpoint
 	FOR EACH ROW EXECUTE FUNCTION dexp3.checkpoint_arrival();
 
 ALTER TABLE dexp3.bandit ENABLE ALWAYS TRIGGER bandit_changed;
 ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_arrival;
-ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_truncated;
 ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_arrival;
-ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_truncated;
+ALTER TABLE dexp3.trimmed ENABLE ALWAYS TRIGGER log_arrival;
+ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.trimmed ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.checkpoint ENABLE ALWAYS TRIGGER checkpoint_arrival;
 
--- With the rights of whoever asks, so that row security applies.
+-- It has the rights of the role that asks, so that row security applies.
 CREATE VIEW dexp3.pending WITH (security_invoker = true) AS
 	SELECT d.decision_id, b.name AS bandit, d.round, b.arms[d.arm] AS arm,
 		d.probability, d.decided_at
@@ -396,67 +470,84 @@ SELECT pg_catalog.pg_extension_config_dump('dexp3.bandit_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.decision', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.decision_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.feedback', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.trimmed', '');
 
--- Everybody may read the rows of bandits that are for them.  The tables belong
+--
+-- Managed bandits: who may see what
+--
+-- Every role may read the rows of the bandits that it may use.  The tables belong
 -- to the role that installs the extension, so that it can dump them.
+--
 
 CREATE FUNCTION dexp3.may_use(bandit_id integer) RETURNS boolean
 	LANGUAGE C STABLE STRICT PARALLEL SAFE
-	AS 'MODULE_PATHNAME', 'bandit_may_use';
+	AS 'MODULE_PATHNAME', 'dexp3_may_use';
 
 COMMENT ON FUNCTION dexp3.may_use(integer) IS 'whether the current user may use a bandit';
 
 ALTER TABLE dexp3.bandit ENABLE ROW LEVEL SECURITY;
 ALTER TABLE dexp3.decision ENABLE ROW LEVEL SECURITY;
 ALTER TABLE dexp3.feedback ENABLE ROW LEVEL SECURITY;
+ALTER TABLE dexp3.trimmed ENABLE ROW LEVEL SECURITY;
 CREATE POLICY may_use ON dexp3.bandit FOR SELECT USING (dexp3.may_use(bandit_id));
 CREATE POLICY may_use ON dexp3.decision FOR SELECT USING (dexp3.may_use(bandit_id));
 CREATE POLICY may_use ON dexp3.feedback FOR SELECT USING (dexp3.may_use(bandit_id));
+CREATE POLICY may_use ON dexp3.trimmed FOR SELECT USING (dexp3.may_use(bandit_id));
 COMMENT ON POLICY may_use ON dexp3.bandit IS 'only bandits that one may use';
 COMMENT ON POLICY may_use ON dexp3.decision IS 'only bandits that one may use';
 COMMENT ON POLICY may_use ON dexp3.feedback IS 'only bandits that one may use';
-
-GRANT USAGE ON SCHEMA dexp3 TO PUBLIC;
-GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.pending TO PUBLIC;
+COMMENT ON POLICY may_use ON dexp3.trimmed IS 'only bandits that one may use';
 
 ALTER SCHEMA dexp3 OWNER TO @extowner@;
 ALTER TABLE dexp3.bandit OWNER TO @extowner@;
 ALTER TABLE dexp3.decision OWNER TO @extowner@;
 ALTER TABLE dexp3.feedback OWNER TO @extowner@;
+ALTER TABLE dexp3.trimmed OWNER TO @extowner@;
 ALTER TABLE dexp3.checkpoint OWNER TO @extowner@;
 ALTER SEQUENCE dexp3.bandit_id_seq OWNER TO @extowner@;
 ALTER SEQUENCE dexp3.decision_id_seq OWNER TO @extowner@;
 ALTER VIEW dexp3.pending OWNER TO @extowner@;
 
+-- This comes last, so that a dump does not take these rights for changed ones.
+GRANT USAGE ON SCHEMA dexp3 TO PUBLIC;
+GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.trimmed, dexp3.pending TO PUBLIC;
+
 --
--- Managed bandits: the functions
+-- Managed bandits: make, drop, reset, grant
 --
--- Those that take part in the log are not strict, since a silent null would lose
--- a decision or a loss, and unsafe in parallel queries.
+-- Functions that use the log are not strict, since a silent null would lose a
+-- decision or a loss.  They are unsafe in parallel queries.
 --
 
 CREATE FUNCTION bandit_create(
-	name text,
+	bandit text,
 	arms text[],
 	algorithm text DEFAULT 'dada',
 	skipping boolean DEFAULT NULL,
 	patience integer DEFAULT 100,
 	max_delay integer DEFAULT NULL,
-	step_scale double precision DEFAULT 1
+	step_scale double precision DEFAULT 1,
+	feedback_window interval DEFAULT NULL,
+	missing_loss double precision DEFAULT NULL,
+	retention interval DEFAULT NULL,
+	sticky boolean DEFAULT false,
+	loss_range double precision[] DEFAULT '{0,1}',
+	clamp_losses boolean DEFAULT false
 ) RETURNS integer
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME';
 
-COMMENT ON FUNCTION bandit_create(text, text[], text, boolean, integer, integer, double precision)
+COMMENT ON FUNCTION bandit_create(text, text[], text, boolean, integer, integer, double precision,
+	interval, double precision, interval, boolean, double precision[], boolean)
 	IS 'make a managed bandit';
 
-CREATE FUNCTION bandit_drop(name text) RETURNS void
+CREATE FUNCTION bandit_drop(bandit text) RETURNS void
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION bandit_drop(text) IS 'remove a managed bandit and its log';
 
-CREATE FUNCTION bandit_reset(name text) RETURNS void
+CREATE FUNCTION bandit_reset(bandit text) RETURNS void
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME';
 
@@ -475,9 +566,15 @@ CREATE FUNCTION bandit_revoke(bandit text, role name) RETURNS void
 
 COMMENT ON FUNCTION bandit_revoke(text, name) IS 'take back what bandit_grant has granted';
 
+--
+-- Managed bandits: choose
+--
+
 CREATE FUNCTION bandit_choose(
 	bandit text,
 	delay integer DEFAULT NULL,
+	allowed text[] DEFAULT NULL,
+	subject text DEFAULT NULL,
 	OUT decision_id bigint,
 	OUT arm text,
 	OUT probability double precision
@@ -485,12 +582,14 @@ CREATE FUNCTION bandit_choose(
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME';
 
-COMMENT ON FUNCTION bandit_choose(text, integer) IS 'choose an arm of a managed bandit';
+COMMENT ON FUNCTION bandit_choose(text, integer, text[], text) IS 'choose an arm of a managed bandit';
 
 CREATE FUNCTION bandit_choose_each(
 	bandit text,
 	row_value anyelement,
 	delay integer DEFAULT NULL,
+	allowed text[] DEFAULT NULL,
+	subject text DEFAULT NULL,
 	OUT decision_id bigint,
 	OUT arm text,
 	OUT probability double precision
@@ -498,29 +597,24 @@ CREATE FUNCTION bandit_choose_each(
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME';
 
-COMMENT ON FUNCTION bandit_choose_each(text, anyelement, integer)
+COMMENT ON FUNCTION bandit_choose_each(text, anyelement, integer, text[], text)
 	IS 'bandit_choose for each row that the value comes from';
 
-CREATE FUNCTION bandit_feedback(decision_id bigint, loss double precision) RETURNS text
+CREATE FUNCTION bandit_choose_many(
+	bandit text,
+	n integer,
+	delay integer DEFAULT NULL,
+	allowed text[] DEFAULT NULL,
+	OUT decision_id bigint,
+	OUT arm text,
+	OUT probability double precision
+) RETURNS SETOF record
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	COST 1000 ROWS 1000
 	AS 'MODULE_PATHNAME';
 
-COMMENT ON FUNCTION bandit_feedback(bigint, double precision)
-	IS 'settle a decision with its loss: applied, duplicate or skipped';
-
-CREATE FUNCTION bandit_reward(decision_id bigint, reward double precision) RETURNS text
-	LANGUAGE C VOLATILE PARALLEL UNSAFE
-	AS 'MODULE_PATHNAME';
-
-COMMENT ON FUNCTION bandit_reward(bigint, double precision)
-	IS 'settle a decision with a reward, which is 1 - loss';
-
-CREATE FUNCTION bandit_feedback_trigger() RETURNS trigger
-	LANGUAGE C VOLATILE PARALLEL UNSAFE
-	AS 'MODULE_PATHNAME';
-
-COMMENT ON FUNCTION bandit_feedback_trigger()
-	IS 'trigger that settles decisions with losses from the rows of a table';
+COMMENT ON FUNCTION bandit_choose_many(text, integer, integer, text[])
+	IS 'choose arms of a managed bandit for several consecutive rounds';
 
 CREATE FUNCTION bandit_probabilities(
 	bandit text
@@ -537,3 +631,361 @@ CREATE FUNCTION bandit_current_state(bandit text) RETURNS bandit_state
 
 COMMENT ON FUNCTION bandit_current_state(text)
 	IS 'the state of a managed bandit as a value';
+
+--
+-- Feedback
+--
+
+CREATE FUNCTION bandit_feedback(decision_id bigint, loss double precision) RETURNS text
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_feedback(bigint, double precision)
+	IS 'settle a decision with its loss: applied, duplicate, skipped or expired';
+
+CREATE FUNCTION bandit_reward(decision_id bigint, reward double precision) RETURNS text
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_reward(bigint, double precision)
+	IS 'settle a decision with a reward: the loss is as far from the other end of its range';
+
+CREATE FUNCTION bandit_feedback_trigger() RETURNS trigger
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_feedback_trigger()
+	IS 'trigger that settles decisions with losses from the rows of a table';
+
+--
+-- Arms over time
+--
+
+CREATE FUNCTION bandit_add_arm(bandit text, arm text) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_add_arm(text, text) IS 'give a managed bandit another arm';
+
+CREATE FUNCTION bandit_retire_arm(bandit text, arm text) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_retire_arm(text, text) IS 'let an arm of a managed bandit not be drawn any more';
+
+--
+-- Subjects
+--
+
+CREATE FUNCTION bandit_feedback(bandit text, subject text, loss double precision) RETURNS text
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'bandit_feedback_by_subject';
+
+COMMENT ON FUNCTION bandit_feedback(text, text, double precision)
+	IS 'settle the newest open decision of a subject with its loss';
+
+CREATE FUNCTION bandit_reward(bandit text, subject text, reward double precision) RETURNS text
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'bandit_reward_by_subject';
+
+COMMENT ON FUNCTION bandit_reward(text, text, double precision)
+	IS 'settle the newest open decision of a subject with a reward';
+
+--
+-- Upkeep
+--
+-- From here on the extension's schema is not in search_path: what other people may
+-- have put there must not get into the bodies of functions and views.
+--
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE FUNCTION @extschema@.bandit_expire(bandit text DEFAULT NULL) RETURNS bigint
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_expire(text)
+	IS 'settle all decisions whose feedback is missing, of one managed bandit or of all';
+
+CREATE FUNCTION @extschema@.bandit_trim(bandit text DEFAULT NULL) RETURNS bigint
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_trim(text)
+	IS 'remove old rows from the log, of one managed bandit or of all';
+
+-- For bandit_trim, and for the choose or feedback that writes a checkpoint.  It passes
+-- over rows that somebody else is removing.
+--
+-- The planner knows nothing about these rows, and may believe that there is one.  So
+-- there must be no join that it could do by nested loops without an index: pairs are
+-- made by the second DELETE, and a FULL JOIN, which adds nothing here, is hashed.
+CREATE FUNCTION dexp3.trim_settled(
+	bandit_id integer,
+	epoch integer,
+	arms integer,
+	settled_before timestamptz,
+	round_before bigint,
+	xact_from xid8,			-- 0: where the last removal ended
+	xact_before xid8,
+	running xid8[],			-- transactions between these that were running
+	max bigint,
+	OUT trimmed bigint,
+	OUT newest_settler xid8
+) RETURNS record
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH old AS MATERIALIZED (
+		SELECT f.decision_id
+		FROM dexp3.feedback f
+		WHERE f.bandit_id = trim_settled.bandit_id AND f.epoch = trim_settled.epoch
+			AND f.xact < xact_before AND NOT f.xact = ANY (running)
+			AND f.xact >= CASE WHEN xact_from = '0'::xid8 THEN coalesce((
+				SELECT t.newest_xact
+				FROM dexp3.trimmed t
+				WHERE t.bandit_id = trim_settled.bandit_id AND t.epoch = trim_settled.epoch AND t.newest_xact < t.xact
+				ORDER BY t.bandit_id DESC, t.epoch DESC, t.xact DESC LIMIT 1), '0') ELSE xact_from END
+			AND f.received_at < settled_before AND f.round < round_before
+		ORDER BY f.bandit_id, f.epoch, f.xact
+		LIMIT max FOR UPDATE SKIP LOCKED),
+	free AS MATERIALIZED (
+		SELECT d.decision_id
+		FROM dexp3.decision d JOIN old USING (decision_id)
+		FOR UPDATE OF d SKIP LOCKED),
+	settled AS (
+		DELETE FROM dexp3.feedback f USING free WHERE f.decision_id = free.decision_id
+		RETURNING f.*),
+	pair AS (
+		DELETE FROM dexp3.decision d USING settled f WHERE d.decision_id = f.decision_id
+		RETURNING int8range(d.decision_id, d.decision_id, '[]') AS id, d.decision_id, d.arm, d.outstanding, d.decided_at,
+			greatest(d.delay, f.delay) AS delay, f.loss AS l, f.probability AS p, f.estimate, f.expected, f.lbck, f.expired,
+			f.received_at, f.xact AS settler, greatest(d.xact, f.xact) AS newest,
+			-- the square of a very small loss would be an error (underflow)
+			CASE WHEN abs(f.loss) > 1e-150 THEN f.loss / f.probability END AS w),
+	arm AS (
+		SELECT i, coalesce(sum(estimate), 0) AS z, count(decision_id)::float8 AS decisions, count(l)::float8 AS settled,
+			coalesce(sum(l), 0) AS loss, coalesce(sum(1 / p), 0) AS inverse, coalesce(sum(1 / p / p), 0) AS inverse2,
+			coalesce(sum(l / p), 0) AS weighted, coalesce(sum(l / p / p), 0) AS weighted_inverse,
+			coalesce(sum(w * w), 0) AS weighted2, coalesce(sum(expected), 0) AS m
+		FROM generate_series(1, arms) i FULL JOIN pair ON arm = i
+		GROUP BY i),
+	written AS (
+		INSERT INTO dexp3.trimmed
+		SELECT min(decision_id), trim_settled.bandit_id, trim_settled.epoch, pg_current_xact_id(), max(newest),
+			range_agg(id), coalesce(range_agg(id) FILTER (WHERE l IS NULL), '{}'),
+			coalesce(range_agg(id) FILTER (WHERE expired), '{}'), count(*), count(*) FILTER (WHERE l IS NULL),
+			count(*) FILTER (WHERE expired), sum(outstanding)::float8, max(delay), max(decided_at),
+			max(received_at) FILTER (WHERE l IS NOT NULL AND expired IS NULL), coalesce(sum(lbck), 0),
+			(SELECT ARRAY[array_agg(z ORDER BY i), array_agg(m ORDER BY i), array_agg(0::float8), array_agg(0::float8),
+				array_agg(0::float8),
+				array_agg(decisions ORDER BY i), array_agg(decisions ORDER BY i), array_agg(settled ORDER BY i),
+				array_agg(loss ORDER BY i), array_agg(inverse ORDER BY i), array_agg(inverse2 ORDER BY i),
+				array_agg(weighted ORDER BY i), array_agg(weighted_inverse ORDER BY i),
+				array_agg(weighted2 ORDER BY i)] FROM arm)
+		FROM pair
+		HAVING count(*) > 0)
+	SELECT count(*), max(settler) FROM pair;
+END;
+
+COMMENT ON FUNCTION dexp3.trim_settled(integer, integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint)
+	IS 'replace old decisions that were settled by their sums';
+
+-- For bandit_trim.  Nothing is learned any more from decisions before the last reset:
+-- settled or not, they are remembered as skipped.
+CREATE FUNCTION dexp3.trim_earlier_epochs(bandit_id integer, epoch integer, decided_before timestamptz) RETURNS bigint
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH removed AS (
+		DELETE FROM dexp3.decision d
+		WHERE d.bandit_id = trim_earlier_epochs.bandit_id AND d.epoch < trim_earlier_epochs.epoch
+			AND d.decided_at < decided_before
+		RETURNING d.epoch, d.decision_id, d.decided_at, int8range(d.decision_id, d.decision_id, '[]') AS id),
+	settled AS (
+		DELETE FROM dexp3.feedback f USING removed r WHERE f.decision_id = r.decision_id),
+	written AS (
+		INSERT INTO dexp3.trimmed
+		SELECT min(r.decision_id), trim_earlier_epochs.bandit_id, r.epoch, pg_current_xact_id(), '0', range_agg(id),
+			range_agg(id), '{}', count(*), count(*), 0, 0, 0, max(r.decided_at), NULL, 0, '{}'
+		FROM removed r
+		GROUP BY r.epoch)
+	SELECT count(*) FROM removed;
+END;
+
+COMMENT ON FUNCTION dexp3.trim_earlier_epochs(integer, integer, timestamptz)
+	IS 'remove old decisions from before the last reset';
+
+ALTER FUNCTION dexp3.trim_settled(integer, integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint)
+	OWNER TO @extowner@;
+ALTER FUNCTION dexp3.trim_earlier_epochs(integer, integer, timestamptz) OWNER TO @extowner@;
+REVOKE ALL ON FUNCTION dexp3.trim_settled(integer, integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint)
+	FROM PUBLIC;
+REVOKE ALL ON FUNCTION dexp3.trim_earlier_epochs(integer, integer, timestamptz) FROM PUBLIC;
+
+--
+-- Reports
+--
+-- They are made from the sums that all sessions share, not from the log.  They read
+-- dexp3.bandit with the rights of the role that asks.  Their first statement makes
+-- sure that a role that may not use the bandit gets an error, not an empty report.
+--
+
+CREATE FUNCTION dexp3.bandit_id_of(bandit text) RETURNS integer
+	LANGUAGE C STABLE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'dexp3_bandit_id_of';
+
+COMMENT ON FUNCTION dexp3.bandit_id_of(text)
+	IS 'the identifier of a bandit, which must exist and be for the current user';
+
+CREATE FUNCTION dexp3.checked_policy(policy double precision[], arms integer) RETURNS double precision[]
+	LANGUAGE C IMMUTABLE PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_checked_policy';
+
+COMMENT ON FUNCTION dexp3.checked_policy(double precision[], integer)
+	IS 'a distribution over so many arms, or an error';
+
+CREATE FUNCTION dexp3.totals(
+	bandit text,
+	OUT rounds bigint,
+	OUT open bigint,
+	OUT skipped bigint,
+	OUT expired bigint,
+	OUT total_delay double precision,
+	OUT longest_delay bigint,
+	OUT step_size double precision,
+	OUT total_loss double precision,
+	OUT regret_bound double precision,
+	OUT last_decision timestamptz,
+	OUT last_feedback timestamptz
+) RETURNS record
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'dexp3_totals';
+
+COMMENT ON FUNCTION dexp3.totals(text) IS 'counts and sums over all decisions of a bandit';
+
+-- "settled" counts the decisions that have a loss, so not those that were skipped.
+-- p and l are the probability and the loss of each of them.
+CREATE FUNCTION dexp3.arm_totals(bandit text) RETURNS TABLE (
+	arm integer,
+	decisions bigint,
+	settled bigint,
+	open bigint,
+	loss double precision,				-- sum of l
+	inverse double precision,			-- sum of 1 / p
+	inverse2 double precision,			-- sum of 1 / p^2
+	weighted double precision,			-- sum of l / p
+	weighted_inverse double precision,	-- sum of l / p^2
+	weighted2 double precision			-- sum of (l / p)^2
+)
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'dexp3_arm_totals';
+
+COMMENT ON FUNCTION dexp3.arm_totals(text) IS 'sums over the decisions of each arm of a bandit';
+
+CREATE FUNCTION @extschema@.bandit_report(bandit text) RETURNS TABLE (
+	arm text,
+	decisions bigint,
+	settled bigint,
+	open bigint,
+	mean_loss double precision,
+	estimate double precision,
+	estimate_low double precision,
+	estimate_high double precision,
+	probability double precision
+)
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT dexp3.bandit_id_of(bandit_report.bandit);
+	SELECT a.name, coalesce(t.decisions, 0), coalesce(t.settled, 0), coalesce(t.open, 0),
+		t.loss / nullif(t.settled, 0), e.estimate,
+		greatest(e.estimate - 1.959964 * e.error, b.loss_range[1]),
+		least(e.estimate + 1.959964 * e.error, b.loss_range[2]),
+		coalesce(p.probability, 0)
+	FROM dexp3.bandit b
+		CROSS JOIN LATERAL unnest(b.arms) WITH ORDINALITY AS a (name, arm)
+		LEFT JOIN dexp3.arm_totals(bandit_report.bandit) t ON t.arm = a.arm
+		CROSS JOIN LATERAL (
+			SELECT r AS estimate, sqrt(greatest(t.weighted2 - 2 * r * t.weighted_inverse + r * r * t.inverse2, 0)
+				* t.settled / nullif(t.settled - 1, 0)) / nullif(t.inverse, 0) AS error
+			FROM (SELECT CASE WHEN abs(t.weighted) > 1e-150 THEN t.weighted ELSE 0 END / nullif(t.inverse, 0) AS r) s) e
+		LEFT JOIN @extschema@.bandit_probabilities(bandit_report.bandit) p ON p.arm = a.name
+	WHERE b.bandit_id = dexp3.bandit_id_of(bandit_report.bandit)
+	ORDER BY a.arm;
+END;
+
+COMMENT ON FUNCTION @extschema@.bandit_report(text) IS 'what is known about each arm of a managed bandit';
+
+CREATE FUNCTION @extschema@.bandit_evaluate(bandit text, policy double precision[]) RETURNS TABLE (
+	estimator text,
+	loss double precision,
+	loss_low double precision,
+	loss_high double precision
+)
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT dexp3.checked_policy(bandit_evaluate.policy, cardinality(b.arms))
+	FROM dexp3.bandit_id_of(bandit_evaluate.bandit) id LEFT JOIN dexp3.bandit b ON b.bandit_id = id;
+	WITH share AS (
+		SELECT p.weight, t.*
+		FROM dexp3.bandit b
+			CROSS JOIN LATERAL unnest(bandit_evaluate.policy) WITH ORDINALITY AS p (weight, number)
+			JOIN dexp3.arm_totals(bandit_evaluate.bandit) t ON t.arm = p.number
+		WHERE b.bandit_id = dexp3.bandit_id_of(bandit_evaluate.bandit)),
+	total AS (
+		SELECT nullif(sum(settled), 0)::double precision AS n,
+			sum(weight * weighted) AS weighted, nullif(sum(weight * inverse), 0) AS inverse,
+			sum(weight * weight * weighted2) AS weighted2,
+			sum(weight * weight * weighted_inverse) AS weighted_inverse,
+			sum(weight * weight * inverse2) AS inverse2
+		FROM share)
+	SELECT 'ips', m, m - 1.959964 * error, m + 1.959964 * error
+	FROM total, LATERAL (SELECT weighted / n AS m) s,
+		LATERAL (SELECT sqrt(greatest(weighted2 / n - m * m, 0) / nullif(n - 1, 0)) AS error) e
+	UNION ALL
+	SELECT 'self-normalised', r, r - 1.959964 * error, r + 1.959964 * error
+	FROM total, LATERAL (SELECT weighted / inverse AS r) s,
+		LATERAL (SELECT sqrt(greatest(weighted2 - 2 * r * weighted_inverse + r * r * inverse2, 0)
+			* n / nullif(n - 1, 0)) / inverse AS error) e;
+END;
+
+COMMENT ON FUNCTION @extschema@.bandit_evaluate(text, double precision[])
+	IS 'what another distribution over the arms of a managed bandit would have lost on average';
+
+CREATE FUNCTION @extschema@.bandit_regret_bound(bandit text, delta double precision DEFAULT 0.05) RETURNS double precision
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_regret_bound(text, double precision)
+	IS 'the bound on the regret of a managed bandit that the paper proves for what has been seen';
+
+CREATE VIEW dexp3.overview WITH (security_invoker = true) AS
+	SELECT b.name AS bandit, b.algorithm, t.rounds, t.open, t.skipped, t.expired, t.total_delay, t.longest_delay,
+		t.step_size, t.total_loss, t.regret_bound, t.last_decision, t.last_feedback
+	FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.totals(b.name) t;
+
+COMMENT ON VIEW dexp3.overview IS 'how the bandits that one may use are doing';
+
+ALTER VIEW dexp3.overview OWNER TO @extowner@;
+GRANT SELECT ON dexp3.overview TO PUBLIC;
+
+--
+-- Pictures
+--
+
+CREATE FUNCTION @extschema@.bandit_chart(bandit text, kind text DEFAULT 'share') RETURNS text
+	LANGUAGE C STABLE PARALLEL UNSAFE
+	SET search_path = pg_catalog, pg_temp
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_chart(text, text)
+	IS 'an SVG document that shows how a managed bandit is doing: share, loss or delay';
+
+--
+-- Audit
+--
+
+CREATE FUNCTION @extschema@.bandit_verify(bandit text) RETURNS boolean
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_verify(text)
+	IS 'whether the state of a managed bandit is what its log makes when it is folded again';

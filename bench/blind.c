@@ -25,7 +25,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 
-#include "exponential.h"
+#include "learner/exponential.h"
 
 PG_FUNCTION_INFO_V1(blind_simulate);
 

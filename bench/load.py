@@ -2,7 +2,7 @@
 
 Both are programs for scripts/bench:
 
-    managed.py|steady.py [--quick] PICTURES
+    managed.py|steady.py [--quick] [--open N] PICTURES
 
 They print tables as Markdown, and write pictures into the given directory.  The server
 and the database, with what managed.sql defines, are those of the environment.
@@ -29,6 +29,7 @@ Slice = namedtuple('Slice', 'rate median late')     # a second; microseconds; th
 
 parser = argparse.ArgumentParser()
 parser.add_argument('--quick', action='store_true')
+parser.add_argument('--open', type=int, help='how many decisions are open, where many are')
 parser.add_argument('pictures', help='the directory for pictures')
 settings = parser.parse_args()
 settings.repetitions = 1 if settings.quick else 5
@@ -91,6 +92,8 @@ def pgbench(script, clients, commit, warm_up=0.5, transactions=None, **variables
         ended = read_logs(directory)
     start = min(end - duration for end, duration in ended) + warm_up * 1e6
     times = [duration for end, duration in ended if end >= start]
+    if not times:       # the machine was so busy that connecting took the time
+        return pgbench(script, clients, commit, warm_up, transactions, **variables)
     return of_times(len(times) / (max(ended)[0] - start) * 1e6, times)
 
 
@@ -133,16 +136,28 @@ class Floors:
     def __init__(self):
         decision = sql('SELECT bench.insert_decision()')
         feedback = sql("SELECT bench.insert_feedback('FROM bench.decision AS d WHERE d.decision_id = :decision_id')")
-        skip = sql("SELECT bench.insert_feedback('FROM d')")
+        skip = sql("SELECT bench.insert_feedback('FROM d', %s)",
+                   '{"loss": null, "estimate": null, "probability": null}')
+        expire = sql("SELECT bench.insert_feedback('FROM d', %s)", '{"expired": true}')
+        of_many = sql("SELECT bench.insert_decision(':n')")
+        one_of_many = '\\set n random(1, 1000)\n'
         share = '\\set decision_id :next + :client_id\n\\set next :next + :clients\n'
         self.directory = tempfile.TemporaryDirectory()
         self.decision = decision
+        self.decision_by_turns = sql("SELECT bench.insert_decision('1 + mod(n, 1000)')")
         self.choose = self.write('choose', f'{decision};')
+        choose_and_expire = f'WITH d AS ({decision} RETURNING *) {expire};'
         self.choose_and_skip = self.write('choose_and_skip', f'WITH d AS ({decision} RETURNING *) {skip};')
+        self.choose_and_expire = self.write('choose_and_expire', choose_and_expire)
         self.feedback = self.write('feedback', f'{share}{feedback};')
         self.trigger = self.write('trigger', f'{share}WITH p AS (INSERT INTO bench.purchase_floor (decision_id, loss)'
                                              f' VALUES (:decision_id, 0.5)) {feedback};')
-        self.mix = self.write('mix', f'{decision} RETURNING decision_id \\gset\n{feedback};')
+        mix = f'{decision} RETURNING decision_id \\gset\n{feedback};'
+        self.mix = self.write('mix', mix)
+        self.many_choose = self.write('many_choose', f'{one_of_many}{of_many};')
+        self.many_mix = self.write('many_mix', f'{one_of_many}{of_many} RETURNING decision_id \\gset\n{feedback};')
+        self.window_mix = self.write('window_mix', '\\set n random(1, 5)\n\\if :n > 1\n'
+                                     f'{mix}\n\\else\n{choose_and_expire}\n\\endif')
 
     def write(self, name, text):
         path = os.path.join(self.directory.name, f'floor_{name}.sql')

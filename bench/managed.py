@@ -14,6 +14,9 @@ CLIENTS = (1, 8, 32)
 WANTED = 0.9        # of the floor
 WANTED_OF_PEER = 5  # times the PL/pgSQL peer, of the mix with 8 clients
 
+# Short enough for decisions to expire as fast as they are made when a slice begins
+WINDOW = ", skipping => false, feedback_window => '250 ms'"
+
 
 def app(learner, clients, commit):
     """Run the application in Python."""
@@ -32,14 +35,20 @@ class Stock:
         self.size = 0
 
     def grow_with(self, taken):
-        """Have enough for a slice at this rate and its first half second, and half as much again."""
-        self.size = max(self.size, int(1.5 * taken.rate * (settings.seconds + 0.5)) + 1000)
+        """Have enough for a slice at this rate and its first half second, even if this slice was a slow one."""
+        self.size = max(self.size, int(3 * taken.rate * (settings.seconds + 0.5)) + 1000)
         return taken
 
     def floor(self):
+        return self.floor_of(self.floors.decision)
+
+    def floor_many(self):
+        return self.floor_of(self.floors.decision_by_turns)
+
+    def floor_of(self, decision):
         sql('TRUNCATE bench.decision, bench.feedback, bench.purchase_floor')
         sql('ALTER SEQUENCE bench.decision_id RESTART')
-        sql(f'{self.floors.decision} FROM generate_series(1, %s)', max(self.size, 25000 if settings.quick else 75000))
+        sql(f'{decision} FROM generate_series(1, %s) AS n', max(self.size, 25000 if settings.quick else 75000))
         sql('VACUUM ANALYZE bench.decision')
         return 1
 
@@ -47,6 +56,9 @@ class Stock:
         first = sql("SELECT min(decision_id) FROM bandit_choose_many('patient', %s)", self.size)
         sql("SELECT bandit_choose('patient')")      # which writes a checkpoint
         return first
+
+    def dexp3_many(self):
+        return sql('SELECT bench.choose_by_turns(%s)', self.size)
 
     def peer(self):
         sql("UPDATE peer.bandit SET round = round + %s, outstanding = outstanding + %s WHERE name = 'peer'",
@@ -58,15 +70,11 @@ class Stock:
 
 def workloads(floors, stock):
     """Return what is measured: names, and variants as (who, function of clients and commit)."""
-    def choose(skipping):
+    def with_bandit(script, arguments=''):
         def prepare(clients, commit):
-            bandit = new_bandit(f'choose {skipping} {clients} {commit}', '' if skipping else ', skipping => false')
-            return lambda: pgbench('choose.sql', clients, commit, bandit=bandit)
+            bandit = new_bandit(f'{script}{arguments} {clients} {commit}', arguments)
+            return lambda: pgbench(script, clients, commit, bandit=bandit)
         return prepare
-
-    def mix(clients, commit):
-        bandit = new_bandit(f'mix {clients} {commit}')
-        return lambda: pgbench('mix.sql', clients, commit, bandit=bandit)
 
     def plain(script, **arguments):
         return lambda clients, commit: lambda: pgbench(script, clients, commit, **arguments)
@@ -74,37 +82,53 @@ def workloads(floors, stock):
     def with_stock(script, make):
         return lambda clients, commit: lambda: pgbench(script, clients, commit, next=make())
 
-    def floor_with_stock(script):
-        return lambda clients, commit: lambda: stock.grow_with(pgbench(script, clients, commit, next=stock.floor()))
+    def floor_with_stock(script, make):
+        return lambda clients, commit: lambda: stock.grow_with(pgbench(script, clients, commit, next=make()))
 
     def of_app(learner):
         return lambda clients, commit: lambda: app(learner, clients, commit)
 
+    # in which sessions read most of the 1,000 bandits
+    many_warm_up = 1 if settings.quick else 4.5
+
     return (
         ('choose', 'A choice', (
             ('INSERT', plain(floors.choose)),
-            ('dexp3', choose(skipping=False)),
+            ('dexp3', with_bandit('choose.sql', ', skipping => false')),
             ('PL/pgSQL', plain('peer_choose.sql')))),
         ('feedback', 'Feedback', (
-            ('INSERT', floor_with_stock(floors.feedback)),
+            ('INSERT', floor_with_stock(floors.feedback, stock.floor)),
             ('dexp3', with_stock('feedback.sql', stock.dexp3)),
             ('PL/pgSQL', with_stock('peer_feedback.sql', stock.peer)))),
         ('trigger', 'Feedback by a trigger: a row of the application, which settles a decision', (
-            ('INSERT', floor_with_stock(floors.trigger)),
+            ('INSERT', floor_with_stock(floors.trigger, stock.floor)),
             ('dexp3', with_stock('trigger.sql', stock.dexp3)),
             ('PL/pgSQL', with_stock('peer_trigger.sql', stock.peer)))),
         ('mix', 'A round: a choice, and its feedback in another transaction', (
             ('INSERT', plain(floors.mix)),
-            ('dexp3', mix),
+            ('dexp3', with_bandit('mix.sql')),
             ('PL/pgSQL', plain('peer_mix.sql')))),
-        ('many', 'A round of one of 1,000 bandits, in sessions that have used most of them', (
-            ('INSERT', plain(floors.mix)),
-            ('dexp3', plain('many_mix.sql', warm_up=1 if settings.quick else 12.5)),
+        ('many choose', 'A choice of one of 1,000 bandits', (
+            ('INSERT', plain(floors.many_choose)),
+            ('dexp3', plain('many_choose.sql', warm_up=many_warm_up)))),
+        ('many feedback', 'Feedback for 1,000 bandits by turns', (
+            ('INSERT', floor_with_stock(floors.feedback, stock.floor_many)),
+            ('dexp3', with_stock('feedback.sql', stock.dexp3_many)))),
+        ('many', 'A round of one of 1,000 bandits', (
+            ('INSERT', plain(floors.many_mix)),
+            ('dexp3', plain('many_mix.sql', warm_up=many_warm_up)),
             ('PL/pgSQL', plain('peer_many_mix.sql')))),
         ('skips', 'A choice of a bandit with skipping that gets no feedback at all, so that most choices also'
                   ' give up an old one', (
             ('INSERT of both rows', plain(floors.choose_and_skip)),
-            ('dexp3', choose(skipping=True)))),
+            ('dexp3', with_bandit('choose.sql')))),
+        ('expires', 'A choice of a bandit with a `feedback_window` that gets no feedback at all, so that most choices'
+                    ' also settle one that has expired', (
+            ('INSERT of both rows', plain(floors.choose_and_expire)),
+            ('dexp3', with_bandit('choose.sql', WINDOW)))),
+        ('window', 'A round of a bandit with a `feedback_window`; one in five decisions expires', (
+            ('INSERT', plain(floors.window_mix)),
+            ('dexp3', with_bandit('window_mix.sql', WINDOW)))),
         ('app', 'A round of an application in Python', (
             ('weights in a row', of_app('weights')),
             ('dexp3', of_app('dexp3')))),
@@ -140,7 +164,8 @@ def draw(name, svg):
 
 
 def draw_throughput(results):
-    names = {'choose': 'choice', 'feedback': 'feedback', 'trigger': 'trigger', 'mix': 'round', 'many': '1,000 bandits'}
+    names = {'choose': 'choice', 'feedback': 'feedback', 'trigger': 'trigger', 'mix': 'round', 'many': '1,000 bandits',
+             'window': 'window'}
     draw('managed-floor.svg', picture.bars(
         'dexp3 as a share of the bare INSERTs', [{
             'title': f'synchronous_commit = {commit}',

@@ -9,6 +9,7 @@ measure()
 	local arguments=()
 
 	[ "$quick" = no ] || arguments=(--quick)
+	[ -z "$open" ] || arguments+=(--open "$open")
 	new_database
 	sql -f bench/managed.sql
 	run env PGDATABASE="$database" PYTHONDONTWRITEBYTECODE=1 \

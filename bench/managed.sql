@@ -33,18 +33,21 @@ RETURNS text
 SELECT bandit_create('example', bench.arms(10), skipping => false);
 SELECT bandit_feedback(decision_id, 0.5) FROM bandit_choose('example');
 
-CREATE FUNCTION bench.insert_decision() RETURNS text
+-- The bandit is an expression, or that of the example.
+CREATE FUNCTION bench.insert_decision(bandit_id text DEFAULT NULL) RETURNS text
     LANGUAGE sql
     RETURN (SELECT bench.insert_statement('bench.decision', to_jsonb(d),
                        '{"decision_id": "nextval(''bench.decision_id'')",
                          "decided_at": "now()",
-                         "xact": "pg_current_xact_id()"}')
+                         "xact": "pg_current_xact_id()"}' ||
+                       jsonb_strip_nulls(jsonb_build_object('bandit_id', bandit_id)))
                 FROM dexp3.decision AS d LIMIT 1);
 
--- The source provides the decision, as "d".
-CREATE FUNCTION bench.insert_feedback(source text) RETURNS text
+-- The source provides the decision, as "d".  The row differs from the example by the
+-- given columns.
+CREATE FUNCTION bench.insert_feedback(source text, columns jsonb DEFAULT '{}') RETURNS text
     LANGUAGE sql
-    RETURN (SELECT bench.insert_statement('bench.feedback', to_jsonb(f),
+    RETURN (SELECT bench.insert_statement('bench.feedback', to_jsonb(f) || columns,
                        '{"decision_id": "d.decision_id",
                          "bandit_id": "d.bandit_id",
                          "received_at": "now()",
@@ -191,11 +194,42 @@ INSERT INTO peer.bandit (name, arms, z)
 
 SELECT bandit_create('app', bench.arms(10)),
        bandit_create('patient', bench.arms(10), skipping => false);
-SELECT bandit_create('one of many ' || n, bench.arms(10)) FROM generate_series(1, 1000) AS n;
+SELECT bandit_create('one of many ' || n, bench.arms(10)),
+       bandit_create('one of many patient ' || n, bench.arms(10), skipping => false)
+    FROM generate_series(1, 1000) AS n;
 
 --
 -- Playing inside the server
 --
+
+-- Choose for each of the many patient bandits by turns, and return the first decision.
+CREATE FUNCTION bench.choose_by_turns(choices integer) RETURNS bigint
+    LANGUAGE sql
+BEGIN ATOMIC
+    SELECT min((bandit_choose_each('one of many patient ' || 1 + n % 1000, n)).decision_id)
+        FROM generate_series(1, choices) AS n;
+END;
+
+-- Fill the log of a bandit with so many decisions, 10,000 in a transaction, and settle
+-- them if a loss is given.
+CREATE PROCEDURE bench.fill(bandit text, decisions integer, loss float8 DEFAULT NULL)
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    n integer;
+BEGIN
+    WHILE decisions > 0 LOOP
+        n := least(decisions, 10000);
+        IF loss IS NULL THEN
+            PERFORM FROM bandit_choose_many(bandit, n);
+        ELSE
+            PERFORM bandit_feedback(c.decision_id, loss) FROM bandit_choose_many(bandit, n) AS c;
+        END IF;
+        COMMIT;
+        decisions := decisions - n;
+    END LOOP;
+END;
+$$;
 
 -- Play rounds of the bandit, each with its feedback, 100 in a transaction.
 CREATE PROCEDURE bench.play(bandit text, rounds integer)

@@ -1,5 +1,11 @@
 #!/usr/bin/env python3
-"""Measure what managed bandits leave behind, and what must not slow them down; see load.py."""
+"""Measure what managed bandits leave behind, and what must not slow them down; see load.py.
+
+Where many decisions are open, these are a million, or 100,000 with --quick.  For ten
+million, which takes some minutes and 3 GB of disk:
+
+    ./scripts/bench --open=10000000 steady
+"""
 
 import itertools
 import statistics
@@ -102,6 +108,83 @@ def measure_fresh_sessions():
     sql('RESET synchronous_commit')
 
 
+def set_shared_memory(size):
+    sql(f'ALTER SYSTEM SET dexp3.shared_memory = {size}')
+    sql('SELECT pg_reload_conf()')
+    time.sleep(1)
+
+
+def memory_after_choose(bandit):
+    """Return the bytes of a fresh session's memory after its first choice."""
+    with psycopg2.connect() as session, session.cursor() as cursor:
+        cursor.execute('SELECT bandit_choose(%s)', (bandit,))
+        cursor.execute('SELECT sum(total_bytes)::bigint FROM pg_backend_memory_contexts')
+        memory = cursor.fetchone()[0]
+    session.close()
+    return memory
+
+
+def measure_open_decisions(floors):
+    """Compare a bandit that waits for the feedback of many decisions with one that waits for none."""
+    many = settings.open or (100000 if settings.quick else 1000000)
+    bandits = [new_bandit(f'{n} open', ", feedback_window => '1 day', skipping => false") for n in (0, many)]
+    sql('SET synchronous_commit = off')
+    sql('CALL bench.fill(%s, %s)', bandits[1], many)
+    print_table('Many open decisions, with a `feedback_window`', '', 'with none', f'with {many:,}', 'ratio', '')
+
+    def row(label, pairs, form, wanted=None):
+        none, some = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
+        ratio = statistics.median(b / a for a, b in pairs)
+        missed = wanted and round(ratio, 2) > wanted
+        print_row(label, form.format(none), form.format(some), f'{ratio:.2f}',
+                  f'at most {wanted}: {"MISSED" if missed else "ok"}' if wanted else '')
+
+    def first_choices():
+        return [[first_choose(b, None) for b in bandits] for _ in range(30)]
+
+    row("a fresh session's first choice, ms", first_choices(), '{:.2f}', 2)
+    set_shared_memory('0')      # so that each of the two takes the other's place
+    row('that, if shared memory has lost the sums, ms', first_choices(), '{:.2f}', 2)
+    set_shared_memory('DEFAULT')
+    memory = [[memory_after_choose(b) for b in bandits] for _ in range(3)]
+    row('memory of a session after its first choice, bytes', memory, '{:,.0f}')
+    for clients in (1, 8):
+        variants = [lambda: pgbench(floors.choose, clients, 'off')]
+        variants += [lambda b=b: pgbench('choose.sql', clients, 'off', bandit=b) for b in bandits]
+        _, none, some = compare(variants)
+        print_row(f'choices a second, {clients} client{"s" if clients > 1 else ""}, `synchronous_commit` off',
+                  f'{none[0].rate:,.0f}', f'{some[0].rate:,.0f}', f'{some[1] / none[1]:.2f}',
+                  f'of the INSERTs: {none[1]:.2f} and {some[1]:.2f}')
+    checkpoint = ('SELECT octet_length(state) FROM dexp3.checkpoint JOIN dexp3.bandit USING (bandit_id, epoch)'
+                  ' WHERE name = %s ORDER BY events DESC LIMIT 1')
+    row('bytes of the checkpoint', [[sql(checkpoint, b) for b in bandits]], '{:,.0f}')
+    sql('RESET synchronous_commit')
+
+
+def measure_reports():
+    """Compare the times of reports with few and with many decisions in the log."""
+    many = 100000 if settings.quick else 1000000
+    sql('SET synchronous_commit = off')
+    print_table('Reports', '', 'algorithm', 'with 1,000 decisions, ms', f'with {many:,}, ms', 'ratio')
+    for algorithm in ('dada', 'dada-ix'):
+        bandits = [new_bandit(f'report {algorithm} {n}', f", '{algorithm}', skipping => false") for n in (1000, many)]
+        for bandit, n in zip(bandits, (1000, many)):
+            sql('CALL bench.fill(%s, %s, 0.5)', bandit, n)
+        for label, statement in (('`dexp3.overview`', 'SELECT rounds FROM dexp3.overview WHERE bandit = %s'),
+                                 ('`bandit_report`', 'SELECT count(*) FROM bandit_report(%s)'),
+                                 ('`bandit_regret_bound`', 'SELECT bandit_regret_bound(%s)')):
+            pairs = [[milliseconds(statement, b) for b in bandits] for _ in range(5)]
+            few, lots = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
+            print_row(label, f'`{algorithm}`', f'{few:.2f}', f'{lots:.2f}', f'{lots / few:.2f}')
+    sql('RESET synchronous_commit')
+
+
+def milliseconds(statement, *arguments):
+    start = time.perf_counter()
+    sql(statement, *arguments)
+    return (time.perf_counter() - start) * 1000
+
+
 def measure_long_statements():
     """Compare the time of a choice in two long statements."""
     print_table('Many choices in one statement', '', '', 'microseconds a choice', '', 'microseconds a choice', 'ratio')
@@ -133,6 +216,8 @@ def main():
     measure_growth(floors)
     measure_held(floors)
     measure_fresh_sessions()
+    measure_open_decisions(floors)
+    measure_reports()
     measure_long_statements()
 
 

@@ -1,6 +1,6 @@
 /*
  * fuzz/learner.c
- *	  Fuzz the mathematics: src/learner.c, openrounds.c and exponential.c.
+ *	  Fuzz the mathematics: the files of src/learner.
  *
  * The input is a program: how the learner is made and where its life begins,
  * then draws, feedback in any order, duplicates, forged tickets, decisions that
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "learner.h"
+#include "learner/learner.h"
 
 #define MAX_DECISIONS	400
 #define MAX_OPERATIONS	200
@@ -129,7 +129,8 @@ typedef struct Decision
 	Ticket		ticket;
 	Fate		fate;
 	bool		dropped;		/* feedback will never come */
-	int64_t		end;			/* the round in which it was settled or skipped */
+	int64_t		end;			/* the round in which it was settled or
+								 * skipped */
 	double		estimate;		/* if settled */
 	double		expected;
 } Decision;

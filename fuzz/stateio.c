@@ -294,12 +294,21 @@ check_state(Datum state)
 	CHECK(fabsl(sum - 1) < 1e-9L, "%.17Lg", sum);
 }
 
+/* Copy a state to memory of its very size. */
+static Datum
+copy_state(Datum state)
+{
+	const void *bytes = DatumGetPointer(state);
+
+	return PointerGetDatum(memcpy(fuzz_palloc(VARSIZE(bytes)), bytes, VARSIZE(bytes)));
+}
+
 /* A state can be played. */
 static void
 check_play(Datum state, double loss)
 {
 	BanditState *start = (BanditState *) DatumGetPointer(state);
-	BanditState *before = state_copy(start);
+	Datum		before = copy_state(state);
 	int			delay = NO_DELAY;
 
 	if (start->algorithm == DEDA && start->max_delay == NO_DELAY)
@@ -319,12 +328,12 @@ check_play(Datum state, double loss)
 		CHECK(sqlstate == 0, "draw failed: %s", unpack_sql_state(sqlstate));
 		state = GetAttributeByNum(DatumGetHeapTupleHeader(drawn), 1, &isnull);
 		ticket = GetAttributeByNum(DatumGetHeapTupleHeader(drawn), 2, &isnull);
-		state = PointerGetDatum(state_copy(DatumGetBanditState(state)));
+		state = copy_state(PointerGetDatum(DatumGetBanditState(state)));
 		check_state(state);
 		state = must(LEARN, state, ticket, Float8GetDatum(loss));
 		check_state(state);
 	}
-	check_same(PointerGetDatum(start), PointerGetDatum(before));
+	check_same(PointerGetDatum(start), before);
 }
 
 /* The errors that an input may be refused with */
@@ -366,14 +375,14 @@ try_input(const uint8_t *data, size_t size)
 		state = call_recv(data, size, &sqlstate);
 	else
 	{
-		char	   *text = fuzz_palloc(size + 1);
+		char	   *form = fuzz_palloc(size + 1);
 
-		memcpy(text, data, size);
-		text[size] = '\0';
+		memcpy(form, data, size);
+		form[size] = '\0';
 		/* a server checks this before an input function sees it */
-		if (!pg_verifymbstr(text, (int) size, true))
+		if (!pg_verifymbstr(form, (int) size, true))
 			return;
-		state = call_in(text, &sqlstate);
+		state = call_in(form, &sqlstate);
 
 #if PG_VERSION_NUM >= 160000
 		{

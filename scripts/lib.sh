@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# lib.sh: what scripts/demo, scripts/test and scripts/bench share
+# lib.sh: what the scripts share
 #
 # Find PostgreSQL, or install it; build the extension in a temporary directory;
 # start a server there; and leave nothing behind, however the script ends.
@@ -11,8 +11,8 @@
 # the copy's pg_config puts the extension there.
 #
 # Building and serving is done by an unprivileged user, as the server demands,
-# and without the caller's environment: no PG* variable, MAKEFLAGS or .psqlrc has
-# a say.
+# and without the caller's environment: PG* variables, MAKEFLAGS and .psqlrc have no
+# effect.
 
 versions='18 17 16 15'
 with_tap=no		# will the TAP tests be run?
@@ -95,7 +95,7 @@ postgres_packages()
 
 in_apt()
 {
-	# Of a package that others only mention it shows nothing, successfully.
+	# It shows nothing, and succeeds, for a package that others only mention.
 	[ -n "$(apt-cache show "$1" 2>/dev/null)" ]
 }
 
@@ -131,7 +131,7 @@ optional_packages()
 		[ -f "$("$pg_config" --sharedir)/extension/pg_cron.control" ] || [ -z "$version" ] ||
 			echo "postgresql-$version-cron"
 	} | while read -r package; do
-		# Before the first "apt-get update" who knows.
+		# Before the first "apt-get update" nobody knows.
 		if in_apt "$package" || { command -v apt-get >/dev/null && ! in_apt postgresql; }; then
 			echo "$package"
 		fi
@@ -318,7 +318,7 @@ copy_postgres()
 	includedir=$("$pg_config" --includedir)
 
 	as_user mkdir -p "$tmp$bindir" "$tmp$pkglibdir" "$tmp$sharedir" "$(dirname "$tmp$includedir")"
-	# Programs are copied: from a link they would find the way home.
+	# Programs are copied: a link would lead them back to the system's installation.
 	as_user cp -RL "$bindir/." "$tmp$bindir"
 	# Directories are made, never linked, since something is installed in them.
 	# cp complains of links that lead nowhere, but leaving them out is right.

@@ -27,8 +27,8 @@ CREATE TRIGGER visit_feedback AFTER INSERT OR UPDATE ON visit FOR EACH ROW
     EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'bought', 'reward');
 
 --
--- Let 5,000 visitors come.  In truth 5, 15 and 35 of 100 buy.  Whether a visitor
--- bought is known 20 visitors later, and of every tenth we never hear.
+-- Let 5,000 visitors come.  In truth 5, 15 and 35 of 100 buy.  We know 20 visitors
+-- later whether a visitor bought, and we never hear of every tenth visitor.
 --
 SELECT setseed(0.42);
 
@@ -57,8 +57,8 @@ FROM bandit_probabilities('headline');
 SELECT headline, count(*) AS shown, sum(bought) AS bought FROM visit GROUP BY headline ORDER BY headline;
 
 --
--- ... and it has not waited for ever for the tenth that we never heard of: what
--- takes too long is skipped.
+-- ... and it has not waited for ever for the visitors that we never heard of: a
+-- decision that is open for too long is skipped.
 --
 SELECT count(*) FILTER (WHERE loss IS NOT NULL) AS settled,
        count(*) FILTER (WHERE loss IS NULL) AS skipped,
@@ -66,8 +66,8 @@ SELECT count(*) FILTER (WHERE loss IS NOT NULL) AS settled,
 FROM dexp3.feedback;
 
 --
--- What is known about each headline: the loss (1 is "did not buy") as it was, and
--- as it is estimated, with a 95% interval.
+-- This is what is known about each headline: the average loss (1 is "did not buy"),
+-- and an estimate with a 95% interval.
 --
 SELECT arm, decisions, open, round(mean_loss::numeric, 3) AS mean_loss, round(estimate::numeric, 3) AS estimate,
        round(estimate_low::numeric, 3) AS low, round(estimate_high::numeric, 3) AS high
@@ -82,17 +82,17 @@ FROM (VALUES ('always bold', '{0,0,1}'::float8[]), ('always plain', '{1,0,0}')) 
 WHERE estimator = 'self-normalised';
 
 --
--- Sold out?  Choose among the others.  A new headline gets its chance, an old one
--- retires.
+-- Is one sold out?  Choose among the others.  Add a new headline, and retire an old
+-- one.
 --
 SELECT arm, round(probability::numeric, 3) AS probability FROM bandit_choose('headline', allowed => '{plain,funny}');
 SELECT bandit_add_arm('headline', 'short'), bandit_retire_arm('headline', 'plain');
 SELECT arm, round(probability::numeric, 3) AS probability FROM bandit_probabilities('headline');
 
 --
--- No answer is an answer, too: here, after no time at all, so that each of 1,000 mails
--- counts as the worst loss, 20.  Visitors keep what they saw until then, and losses are
--- in euros.
+-- No answer is an answer, too.  Here the window for answers is 0, so that each of 1,000
+-- mails counts as the worst loss, 20.  Until then visitors keep the arm that they saw.
+-- Losses are in euros.
 --
 SELECT bandit_create('price', '{9.99,10.49}', feedback_window => '0 seconds', sticky => true, loss_range => '{0,20}');
 SELECT arm FROM bandit_choose('price', subject => 'ann');
@@ -124,6 +124,6 @@ FROM world, unnest(ARRAY['dada', 'dada-ix']) AS algorithm,
 GROUP BY algorithm ORDER BY algorithm;
 
 --
--- And a picture of how it learned.
+-- Finally, draw a picture of how it learned.
 --
 SELECT bandit_chart('headline') \g (format=unaligned tuples_only=on) :chart

@@ -150,10 +150,10 @@ SELECT arms.play('show', 3, '{e}');
 SELECT string_agg(arm, ' ') FROM bandit_probabilities('show');
 ROLLBACK TO s;
 SELECT string_agg(arm, ' ') FROM bandit_probabilities('show');
-SELECT bandit_replay('show');
+SELECT bandit_verify('show');
 ROLLBACK;
 SELECT string_agg(arm, ' ') FROM bandit_probabilities('show');
-SELECT bandit_replay('show');
+SELECT bandit_verify('show');
 
 -- A reset starts all arms alike; retired ones stay so.
 SELECT bandit_reset('show');
@@ -169,7 +169,7 @@ SELECT name, count(*) FROM unnest('{deda,skip}'::text[]) name, bandit_choose_man
 SELECT count(DISTINCT bandit_id) FROM dexp3.checkpoint JOIN dexp3.bandit USING (bandit_id) WHERE name IN ('deda', 'skip');
 SELECT bandit_add_arm(name, 'c'), arms.play(name, 20), bandit_retire_arm(name, 'a'), arms.play(name, 20)
 FROM unnest('{deda,skip}'::text[]) name;
-SELECT name, bandit_replay(name), bandit_current_state(name)::jsonb -> 'arms' AS arms FROM unnest('{deda,skip}'::text[]) name;
+SELECT name, bandit_verify(name), bandit_current_state(name)::jsonb -> 'arms' AS arms FROM unnest('{deda,skip}'::text[]) name;
 CREATE TABLE arms.state AS
 SELECT name, bandit_current_state(name)::jsonb AS state FROM unnest('{deda,skip}'::text[]) name;
 \c -
@@ -204,7 +204,7 @@ FROM (SELECT d.*, f.round AS skipped_in, row_number() OVER (ORDER BY d.decision_
 FULL JOIN (SELECT d.*, f.round AS skipped_in, row_number() OVER (ORDER BY d.decision_id) AS n
       FROM dexp3.decision d JOIN dexp3.bandit USING (bandit_id) LEFT JOIN dexp3.feedback f ON f.decision_id = d.decision_id AND f.loss IS NULL
       WHERE name = 'many') b USING (n);
-SELECT bandit_replay('many');
+SELECT bandit_verify('many');
 SELECT count(*) FROM dexp3.decision d JOIN arms.many USING (decision_id, probability);
 
 SELECT count(*) FROM bandit_choose_many('many', 0);
@@ -223,7 +223,7 @@ ROLLBACK TO s;
 SELECT count(*) FROM bandit_choose_many('many', 7);
 COMMIT;
 SELECT count(*) FROM dexp3.decision JOIN dexp3.bandit USING (bandit_id) WHERE name = 'many';
-SELECT bandit_replay('many');
+SELECT bandit_verify('many');
 
 -- A cancelled call leaves nothing.
 SET statement_timeout = '10ms';
@@ -232,7 +232,7 @@ SELECT count(*) FROM bandit_choose_many('many', 100000000);
 \set VERBOSITY default
 RESET statement_timeout;
 SELECT count(*) FROM dexp3.decision JOIN dexp3.bandit USING (bandit_id) WHERE name = 'many';
-SELECT bandit_replay('many');
+SELECT bandit_verify('many');
 
 SET client_min_messages = warning;
 SELECT count(bandit_drop(name)) FROM (SELECT name FROM dexp3.bandit WHERE name IN

@@ -168,7 +168,6 @@ SELECT count(bandit_drop(name)) AS dropped FROM unnest(ARRAY['arms', 'open']) na
 --
 
 SELECT setseed(0.25);
-SET dexp3.cache_memory = '64kB';
 SELECT count(bandit_create('b' || n, ARRAY(SELECT 'arm ' || i FROM generate_series(1, 2 + n % 5) i),
                            CASE n % 3 WHEN 0 THEN 'dada' WHEN 1 THEN 'dada-ix' ELSE 'deda' END,
                            skipping => n % 6 < 2 AND n % 3 < 2, max_delay => CASE WHEN n % 3 = 2 THEN 4 END)) AS created

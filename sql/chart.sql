@@ -98,7 +98,7 @@ SELECT bandit_expire('late');
 SELECT kind, l.* FROM unnest(ARRAY['loss', 'delay']) kind, chart.look('late', kind) l;
 
 -- What was trimmed is not shown.
-SELECT bandit_create('short', ARRAY['a', 'b'], history => '0') > 0 AS created;
+SELECT bandit_create('short', ARRAY['a', 'b'], retention => '0') > 0 AS created;
 CALL chart.play('short', 'a', 1200, 0.5);
 CALL chart.play('short', 'b', 10);
 SELECT bandit_trim('short') > 0 AS trimmed;

@@ -244,7 +244,7 @@ SELECT * FROM hostile.log('surrounded');
 --
 
 SELECT statement, left(hostile.try(statement), 5) AS sqlstate
-FROM unnest(ARRAY['SET dexp3.cache_memory = 0', 'SET dexp3.cache_memory = -1', 'SET dexp3.progress_interval = -1',
+FROM unnest(ARRAY['SET dexp3.shared_memory = 0', 'SET dexp3.shared_memory = -1', 'SET dexp3.progress_interval = -1',
                   'SET dexp3.progress_interval = ''soon''', 'SET dexp3.trap = 1']) AS statement;
 
 -- After all that the session knows what a new one knows.

@@ -349,8 +349,8 @@ INSERT INTO wrong (call) VALUES
     ($$bandit_current_state(NULL)$$),
     ($$bandit_current_state('new')$$),
     ($$bandit_feedback_trigger()$$),
-    ($$set_config('dexp3.cache_memory', '63kB', false)$$),
-    ($$set_config('dexp3.cache_memory', 'much', false)$$);
+    ($$set_config('dexp3.shared_memory', '63kB', false)$$),
+    ($$set_config('dexp3.progress_interval', 'much', false)$$);
 
 -- A wrong loss is an error whatever the decision's status; :open and the others
 -- stand for decisions.

@@ -364,9 +364,8 @@ FROM unnest(ARRAY['decision ADD COLUMN note text',
                   'decision ADD COLUMN note text NOT NULL DEFAULT ''new''',
                   'decision ADD COLUMN twice bigint GENERATED ALWAYS AS (round * 2) STORED',
                   'decision DROP COLUMN gamma',
-                  'decision ALTER COLUMN outstanding TYPE numeric',
+                  'decision ALTER COLUMN z TYPE numeric',
                   'feedback ADD COLUMN note text',
-                  'feedback DROP COLUMN lbck',
                   'bandit ADD COLUMN note text',
                   'bandit DROP COLUMN grantees']) ddl;
 SELECT promises.play('promises');

@@ -85,8 +85,8 @@ SELECT round FROM dexp3.pending WHERE bandit = 'sticky';
 --
 
 SELECT bandit_create('price', '{a,b}', loss_range => '{-50, 150}', skipping => false),
-       bandit_create('clamped', '{a,b}', loss_range => '[5:6]={0, 10}', clamp => true, skipping => false) \gset
-SELECT name, loss_range, clamp FROM dexp3.bandit WHERE name IN ('price', 'clamped') ORDER BY bandit_id;
+       bandit_create('clamped', '{a,b}', loss_range => '[5:6]={0, 10}', clamp_losses => true, skipping => false) \gset
+SELECT name, loss_range, clamp_losses FROM dexp3.bandit WHERE name IN ('price', 'clamped') ORDER BY bandit_id;
 
 -- The log has the loss in those units, the estimate the share of the range.
 CREATE FUNCTION pg_temp.settle(bandit text, number float8, reward boolean DEFAULT false,
@@ -126,7 +126,7 @@ SELECT bandit_create('bad', '{a,b}', loss_range => '{0,1,2}');
 SELECT bandit_create('bad', '{a,b}', loss_range => '{{0,1}}');
 SELECT bandit_create('bad', '{a,b}', loss_range => '{0,NULL}');
 SELECT bandit_create('bad', '{a,b}', loss_range => NULL);
-SELECT bandit_create('bad', '{a,b}', clamp => NULL);
+SELECT bandit_create('bad', '{a,b}', clamp_losses => NULL);
 SELECT bandit_create('bad', '{a,b}', sticky => NULL);
 SELECT bandit_create('bad', '{a,b}', loss_range => '{0,10}', missing_loss => 11);
 

@@ -1,5 +1,5 @@
 -- Missing feedback and retention. Time does not pass in these tests: a window or
--- history of 0 makes everything due that an earlier statement has done. What
+-- retention of 0 makes everything due that an earlier statement has done. What
 -- several sessions do at once is in t/016_upkeep.pl.
 
 SET client_min_messages = warning;
@@ -55,7 +55,7 @@ FROM dexp3.feedback f JOIN dexp3.decision d USING (decision_id) WHERE f.decision
 SELECT count(*) FROM dexp3.pending WHERE bandit = 'now';
 SELECT bandit_feedback(:first, 0.1), bandit_feedback(:first, 0.1), bandit_feedback(:first + 1, 0.1);
 SELECT bandit_expire('now');
-SELECT bandit_replay('now');
+SELECT bandit_verify('now');
 
 -- Each choose settles two: a backlog shrinks.
 SELECT count(*) FROM bandit_choose_many('now', 10);
@@ -71,7 +71,7 @@ SELECT count(*) FROM bandit_choose_many('units', 3);
 SELECT count(*) FROM bandit_choose_many('deda', 3);
 SELECT bandit_expire();
 SELECT DISTINCT name, loss FROM dexp3.feedback JOIN dexp3.bandit USING (bandit_id) WHERE expired AND name <> 'now' ORDER BY name;
-SELECT name, bandit_replay(name) FROM unnest('{hour,both,units,now,deda}'::text[]) name;
+SELECT name, bandit_verify(name) FROM unnest('{hour,both,units,now,deda}'::text[]) name;
 
 -- Rolled back, it has not expired.
 SELECT decision_id AS late FROM bandit_choose('now') \gset
@@ -93,20 +93,20 @@ SELECT count(*) FROM dexp3.checkpoint JOIN dexp3.bandit USING (bandit_id) WHERE 
 SELECT bandit_expire('hour'), bandit_expire('now');
 
 SELECT bandit_create('bad', '{a,b}', feedback_window => '-1 second');
-SELECT bandit_create('bad', '{a,b}', history => '-1 second');
+SELECT bandit_create('bad', '{a,b}', retention => '-1 second');
 SELECT bandit_create('bad', '{a,b}', feedback_window => '1 day', missing_loss => 'NaN');
 SELECT bandit_create('bad', '{a,b}', feedback_window => '1000000 years');
-SELECT bandit_create('bad', '{a,b}', history => '1000000 years');
+SELECT bandit_create('bad', '{a,b}', retention => '1000000 years');
 SELECT bandit_expire('nobody');
 
 --
 -- Retention
 --
 
-SELECT bandit_create('kept', '{a,b,c}', history => '1 day'),
-       bandit_create('gone', '{a,b,c}', patience => 3, history => '0'),
-       bandit_create('gone deda', '{a,b,c}', 'deda', max_delay => 4, history => '0', feedback_window => '0'),
-       bandit_create('gone ix', '{a,b,c}', 'dada-ix', skipping => false, history => '0', loss_range => '{0,100}') \gset
+SELECT bandit_create('kept', '{a,b,c}', retention => '1 day'),
+       bandit_create('gone', '{a,b,c}', patience => 3, retention => '0'),
+       bandit_create('gone deda', '{a,b,c}', 'deda', max_delay => 4, retention => '0', feedback_window => '0'),
+       bandit_create('gone ix', '{a,b,c}', 'dada-ix', skipping => false, retention => '0', loss_range => '{0,100}') \gset
 
 -- Some are settled, some skipped, some expired, some open.
 CREATE FUNCTION upkeep.play(bandit text, n integer) RETURNS void LANGUAGE plpgsql AS $$
@@ -146,10 +146,10 @@ WHERE name LIKE 'gone%' OR name = 'kept' GROUP BY name ORDER BY name;
 
 -- The states and reports are the same, in this session and in a new one, with and
 -- without checkpoints.
-CREATE FUNCTION upkeep.compare(OUT bandits bigint, OUT same_state bigint, OUT same_report bigint, OUT replay bigint)
+CREATE FUNCTION upkeep.compare(OUT bandits bigint, OUT same_state bigint, OUT same_report bigint, OUT verified bigint)
 LANGUAGE sql AS $$
     SELECT count(*), count(*) FILTER (WHERE known = upkeep.known(name)),
-           count(*) FILTER (WHERE report = upkeep.report(name)), count(*) FILTER (WHERE bandit_replay(name))
+           count(*) FILTER (WHERE report = upkeep.report(name)), count(*) FILTER (WHERE bandit_verify(name))
     FROM upkeep.before
 $$;
 SELECT * FROM upkeep.compare();
@@ -164,7 +164,7 @@ SELECT name, status, answer, count(*)
 FROM (SELECT *, bandit_feedback(decision_id, 1) AS answer FROM upkeep.status OFFSET 0) _
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
 SELECT bandit_feedback(decision_id, 101) FROM upkeep.status WHERE name = 'gone ix' AND status = 'duplicate' LIMIT 1;
-SELECT name, bandit_replay(name) FROM unnest('{gone,gone deda,gone ix}'::text[]) name;
+SELECT name, bandit_verify(name) FROM unnest('{gone,gone deda,gone ix}'::text[]) name;
 
 -- Trimming goes on, in batches that together are the same.
 SELECT upkeep.play(name, 100) FROM unnest('{gone,gone deda,gone ix}'::text[]) name;
@@ -180,11 +180,11 @@ SELECT count(*) AS rows, sum(rounds) = (SELECT sum(upper(r) - lower(r)) FROM dex
 FROM dexp3.trimmed;
 
 -- Losses whose squares are too small for a number
-SELECT bandit_create('tiny', '{a,b}', history => '0') \gset
+SELECT bandit_create('tiny', '{a,b}', retention => '0') \gset
 SELECT bandit_feedback(decision_id, 1e-200) FROM bandit_choose('tiny');
 SELECT bandit_feedback(decision_id, 5e-324) FROM bandit_choose('tiny');
 SELECT sum(settled), max(estimate) < 1e-100 AS tiny FROM bandit_report('tiny');
-SELECT bandit_trim('tiny'), bandit_replay('tiny');
+SELECT bandit_trim('tiny'), bandit_verify('tiny');
 SELECT sum(settled), max(estimate) < 1e-100 AS tiny FROM bandit_report('tiny');
 SELECT bandit_drop('tiny');
 
@@ -195,7 +195,7 @@ SELECT coalesce(sum(rounds), 0) AS trimmed FROM dexp3.trimmed JOIN dexp3.bandit 
 SELECT count(*) FROM bandit_choose_many('gone ix', 800);
 SELECT arm IS NOT NULL AS chosen FROM bandit_choose('gone ix');
 SELECT sum(rounds) > :trimmed AS trimmed FROM dexp3.trimmed JOIN dexp3.bandit USING (bandit_id) WHERE name = 'gone ix';
-SELECT bandit_replay('gone ix');
+SELECT bandit_verify('gone ix');
 
 -- After a reset everything from before may go, and is told so.
 SELECT bandit_reset('gone');
@@ -203,7 +203,7 @@ SELECT bandit_trim('gone') > 0 AS trimmed;
 SELECT count(*) FROM dexp3.decision JOIN dexp3.bandit USING (bandit_id) WHERE name = 'gone';
 SELECT bandit_feedback(decision_id, 1) AS answer, count(*) FROM upkeep.status WHERE name = 'gone' GROUP BY 1;
 SELECT upkeep.play('gone', 10);
-SELECT bandit_trim('gone') > 0 AS trimmed, bandit_replay('gone');
+SELECT bandit_trim('gone') > 0 AS trimmed, bandit_verify('gone');
 
 -- After a drop nothing is left.
 SELECT bandit_drop('gone');

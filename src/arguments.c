@@ -6,18 +6,19 @@
 
 #include <math.h>
 
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/rel.h"
 
 #include "arguments.h"
 #include "compat.h"
-#include "state.h"
 
 #define MAX_SUBJECT_BYTES	1000
 
 /*
  * Complain about an argument that must not be null.  Functions that change
- * something are not strict: a silent null would lose a bandit or a loss.
+ * something are not strict, because a silent null would lose a bandit or a loss.
  */
 void
 null_argument(const char *name)
@@ -25,6 +26,26 @@ null_argument(const char *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 			 errmsg("%s must not be null", name)));
+}
+
+/*
+ * Make sure that an argument is not null.
+ */
+void
+check_not_null(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		null_argument(name);
+}
+
+/*
+ * Fail if a function that writes is called where it must not.
+ */
+void
+check_may_write(const char *function)
+{
+	PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
 }
 
 /*
@@ -37,13 +58,6 @@ number_text(double number)
 }
 
 static void
-check_not_null(FunctionCallInfo fcinfo, int n, const char *name)
-{
-	if (PG_ARGISNULL(n))
-		null_argument(name);
-}
-
-static void
 invalid_argument(const char *message, const char *hint)
 {
 	ereport(ERROR,
@@ -52,9 +66,16 @@ invalid_argument(const char *message, const char *hint)
 			 hint ? errhint("%s", hint) : 0));
 }
 
+static void
+check_not_negative(const char *name, int32 value)
+{
+	if (value < 0)
+		invalid_argument(psprintf("%s must not be negative: %d", name, value), NULL);
+}
+
 /*
- * Read what makes a learner: algorithm, skipping, patience, max_delay and
- * step_scale, which are consecutive arguments from the first on.
+ * Read the parameters of a learner.  They are five consecutive arguments:
+ * algorithm, skipping, patience, max_delay and step_scale.
  */
 void
 argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
@@ -64,21 +85,17 @@ argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 	int32		patience;
 
 	if (arms < LEARNER_MIN_ARMS || arms > LEARNER_MAX_ARMS)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("number of arms must be between %d and %d, not %d",
-						LEARNER_MIN_ARMS, LEARNER_MAX_ARMS, arms)));
+		invalid_argument(psprintf("number of arms must be between %d and %d, not %d",
+								  LEARNER_MIN_ARMS, LEARNER_MAX_ARMS, arms), NULL);
 	params->arms = arms;
 
 	check_not_null(fcinfo, first, "algorithm");
 	name = text_to_cstring(PG_GETARG_TEXT_PP(first));
 	if (!algorithm_by_name(name, &params->algorithm))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unknown algorithm: \"%s\"", name),
-				 errhint("The algorithms are \"dada\", \"dada-ix\" and \"deda\".")));
+		invalid_argument(psprintf("unknown algorithm: \"%s\"", name),
+						 "The algorithms are \"dada\", \"dada-ix\" and \"deda\".");
 
-	/* null means: wherever the algorithm can */
+	/* null means that the learner skips if its algorithm can */
 	params->skipping = PG_ARGISNULL(first + 1) ?
 		params->algorithm != DEDA : PG_GETARG_BOOL(first + 1);
 	if (params->skipping && params->algorithm == DEDA)
@@ -87,21 +104,14 @@ argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 
 	check_not_null(fcinfo, first + 2, "patience");
 	patience = PG_GETARG_INT32(first + 2);
-	if (patience < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("patience must not be negative: %d", patience)));
+	check_not_negative("patience", patience);
 	params->patience = params->skipping ? patience : 0;
 
 	params->max_delay = NO_DELAY;
 	if (!PG_ARGISNULL(first + 3))
 	{
 		params->max_delay = PG_GETARG_INT32(first + 3);
-		if (params->max_delay < 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("max_delay must not be negative: %d",
-							params->max_delay)));
+		check_not_negative("max_delay", params->max_delay);
 		if (params->algorithm != DEDA)
 			invalid_argument("max_delay is for algorithm \"deda\" only",
 							 "The other algorithms adapt to delays without a bound.");
@@ -110,10 +120,8 @@ argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 	check_not_null(fcinfo, first + 4, "step_scale");
 	params->step_scale = PG_GETARG_FLOAT8(first + 4);
 	if (!(params->step_scale > 0) || isinf(params->step_scale))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("step_scale must be positive and finite: %s",
-						number_text(params->step_scale))));
+		invalid_argument(psprintf("step_scale must be positive and finite: %s",
+								  number_text(params->step_scale)), NULL);
 	if (params->algorithm == DEDA && params->step_scale != 1)
 		invalid_argument("step_scale is not for algorithm \"deda\"",
 						 "The step size of \"deda\" adapts to the losses by itself.");
@@ -122,8 +130,8 @@ argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 }
 
 /*
- * Read the announced delay of a decision, an argument that only "deda" has and
- * that it needs unless max_delay bounds all delays.
+ * Read the announced delay of a decision.  Only "deda" has this argument, and it
+ * needs it unless max_delay bounds all delays.
  */
 int64
 argument_delay(FunctionCallInfo fcinfo, int n, const LearnerParams *params)
@@ -144,13 +152,13 @@ argument_delay(FunctionCallInfo fcinfo, int n, const LearnerParams *params)
 	if (params->algorithm != DEDA)
 		invalid_argument("delay is for algorithm \"deda\" only",
 						 "The other algorithms learn the delay when the feedback arrives.");
-	if (delay < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("delay must not be negative: %d", delay)));
+	check_not_negative("delay", delay);
 	return delay;
 }
 
+/*
+ * Make sure that a loss is between 0 and 1.
+ */
 void
 check_loss(double loss)
 {
@@ -161,21 +169,7 @@ check_loss(double loss)
 }
 
 /*
- * Read a loss between 0 and 1.
- */
-double
-argument_loss(FunctionCallInfo fcinfo, int n)
-{
-	double		loss;
-
-	check_not_null(fcinfo, n, "loss");
-	loss = PG_GETARG_FLOAT8(n);
-	check_loss(loss);
-	return loss;
-}
-
-/*
- * Read who a decision is for.  An index entry must hold it.
+ * Read whom a decision is for.  The subject must fit into an index entry.
  */
 text *
 argument_subject(FunctionCallInfo fcinfo, int n)
@@ -183,9 +177,32 @@ argument_subject(FunctionCallInfo fcinfo, int n)
 	text	   *subject = PG_GETARG_TEXT_PP(n);
 
 	if (VARSIZE_ANY_EXHDR(subject) > MAX_SUBJECT_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("subject must have at most %d bytes, not %d",
-						MAX_SUBJECT_BYTES, (int) VARSIZE_ANY_EXHDR(subject))));
+		invalid_argument(psprintf("subject must have at most %d bytes, not %d",
+								  MAX_SUBJECT_BYTES, (int) VARSIZE_ANY_EXHDR(subject)), NULL);
 	return subject;
+}
+
+/*
+ * Make sure that a function is called as a trigger.
+ */
+void
+check_called_as_trigger(FunctionCallInfo fcinfo, const char *function)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be called as a trigger", function)));
+}
+
+/*
+ * Complain about a trigger that is fired in another way than it should be.
+ */
+void
+protocol_violated(const TriggerData *trigdata, const char *problem)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+			 errmsg("trigger \"%s\" on table \"%s\" must be fired %s",
+					trigdata->tg_trigger->tgname,
+					RelationGetRelationName(trigdata->tg_relation), problem)));
 }

@@ -5,21 +5,25 @@
 #ifndef DEXP3_ARGUMENTS_H
 #define DEXP3_ARGUMENTS_H
 
+#include "commands/trigger.h"
 #include "fmgr.h"
 
-#include "learner.h"
+#include "learner/learner.h"
 
 extern char *number_text(double number);
 extern void null_argument(const char *name);
+extern void check_not_null(FunctionCallInfo fcinfo, int n, const char *name);
+extern void check_may_write(const char *function);
 extern void argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 							LearnerParams *params);
 extern int64 argument_delay(FunctionCallInfo fcinfo, int n,
 							const LearnerParams *params);
-extern double argument_loss(FunctionCallInfo fcinfo, int n);
 extern void check_loss(double loss);
 extern text *argument_subject(FunctionCallInfo fcinfo, int n);
+extern void check_called_as_trigger(FunctionCallInfo fcinfo, const char *function);
+extern void protocol_violated(const TriggerData *trigdata, const char *problem);
 
-/* Written so that NaN is none. */
+/* Say whether this is a loss.  NaN is none. */
 static inline bool
 is_loss(double loss)
 {

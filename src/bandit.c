@@ -27,16 +27,16 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "utils/varlena.h"
 
+#include "arguments.h"
 #include "bandit.h"
 #include "compat.h"
 #include "insert.h"
-#include "state.h"
 #include "tables.h"
 
-PG_FUNCTION_INFO_V1(bandit_may_use);
+PG_FUNCTION_INFO_V1(dexp3_may_use);
 
 /* When the cache has so many bandits it starts afresh. */
 #define MAX_CACHED_BANDITS	10000
@@ -46,26 +46,32 @@ PG_FUNCTION_INFO_V1(bandit_may_use);
  * ----------
  */
 
-typedef struct ByIdEntry
-{
-	int32		bandit_id;		/* hash key */
-	Bandit	   *bandit;
-} ByIdEntry;
-
 /*
- * Names are found by a hash of theirs; two names with the same one take turns
- * in the entry.
+ * Bandits are found by their identifier, or by a hash of their name that differs
+ * from all identifiers.  Two names with the same hash take turns in the entry.
  */
-typedef struct ByNameEntry
+typedef struct CacheEntry
 {
-	uint64		hash;			/* hash key */
+	uint64		key;			/* hash key */
 	Bandit	   *bandit;
-} ByNameEntry;
+} CacheEntry;
 
 static MemoryContext cache_context = NULL;
-static HTAB *cache_by_id = NULL;
-static HTAB *cache_by_name = NULL;
+static HTAB *cache = NULL;
 static uint64 cache_generation = 0;
+
+static uint64
+key_of_id(int32 bandit_id)
+{
+	return (uint32) bandit_id;
+}
+
+static uint64
+key_of_name(const text *name)
+{
+	return hash_bytes_extended((const unsigned char *) VARDATA_ANY(name),
+							   VARSIZE_ANY_EXHDR(name), 0) | (UINT64CONST(1) << 63);
+}
 
 /*
  * Make sure that the cache is there and that nothing in it is out of date.
@@ -81,8 +87,7 @@ refresh_cache(void)
 	AcceptInvalidationMessages();
 	if (cache_context != NULL &&
 		cache_generation == tables_generation() &&
-		hash_get_num_entries(cache_by_id) +
-		hash_get_num_entries(cache_by_name) < MAX_CACHED_BANDITS)
+		hash_get_num_entries(cache) < MAX_CACHED_BANDITS)
 		return;
 
 	if (cache_context != NULL)
@@ -91,14 +96,9 @@ refresh_cache(void)
 	cache_context = AllocSetContextCreate(TopMemoryContext, "dexp3 bandits",
 										  ALLOCSET_SMALL_SIZES);
 	ctl.hcxt = cache_context;
-	ctl.keysize = sizeof(int32);
-	ctl.entrysize = sizeof(ByIdEntry);
-	cache_by_id = hash_create("dexp3 bandits by id", 32, &ctl,
-							  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	ctl.keysize = sizeof(uint64);
-	ctl.entrysize = sizeof(ByNameEntry);
-	cache_by_name = hash_create("dexp3 bandits by name", 32, &ctl,
-								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	ctl.entrysize = sizeof(CacheEntry);
+	cache = hash_create("dexp3 bandits", 32, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	cache_generation = tables_generation();
 }
 
@@ -119,20 +119,23 @@ wrong_row(const char *problem)
 int
 bandit_compare_names(const text *a, const text *b)
 {
-	int			a_size = VARSIZE_ANY_EXHDR(a);
-	int			b_size = VARSIZE_ANY_EXHDR(b);
-	int			result = memcmp(VARDATA_ANY(a), VARDATA_ANY(b), Min(a_size, b_size));
+	return varstr_cmp(VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
+					  VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b), C_COLLATION_OID);
+}
 
-	return result != 0 ? result : a_size - b_size;
+/*
+ * Compare a name with that of an arm.
+ */
+static int
+compare_with_arm(const void *name, const void *arm, void *arms)
+{
+	return bandit_compare_names(name, DatumGetTextPP(((Datum *) arms)[*(const int *) arm]));
 }
 
 static int
 compare_arms(const void *a, const void *b, void *arms)
 {
-	const Datum *names = arms;
-
-	return bandit_compare_names(DatumGetTextPP(names[*(const int *) a]),
-								DatumGetTextPP(names[*(const int *) b]));
+	return compare_with_arm(DatumGetTextPP(((Datum *) arms)[*(const int *) a]), b, arms);
 }
 
 /*
@@ -141,136 +144,109 @@ compare_arms(const void *a, const void *b, void *arms)
 int
 bandit_find_arm(const Bandit *bandit, const text *name)
 {
-	int			low = 0;
-	int			high = bandit->setup.params.arms;
+	int		   *arm = bsearch_arg(name, bandit->arms_by_name, bandit->params.arms,
+								  sizeof(int), compare_with_arm, bandit->arms);
 
-	while (low < high)
-	{
-		int			middle = low + (high - low) / 2;
-		int			arm = bandit->arms_by_name[middle];
-		int			order = bandit_compare_names(name, DatumGetTextPP(bandit->arms[arm]));
-
-		if (order == 0)
-			return arm;
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return -1;
+	return arm != NULL ? *arm : -1;
 }
 
 bool
 bandit_is_retired(const Bandit *bandit, int arm)
 {
-	return bandit->setup.retired != NULL && bandit->setup.retired[arm];
+	return bandit->retired != NULL && bandit->retired[arm];
 }
 
 /*
- * Read what came with version 1.1; bandit->arms_by_name must be there.
+ * Read which arms have retired; bandit->arms_by_name must be there.
  */
-static void
-read_newer_columns(Bandit *bandit, Datum *values, const bool *nulls)
+static const bool *
+read_retired(const Bandit *bandit, Datum array)
 {
-	int			narms = bandit->setup.params.arms;
-	Datum	   *elements;
+	int			narms = bandit->params.arms;
+	int			playable = narms;
+	bool	   *retired;
+	Datum	   *names;
 	int			n;
 
-	if (!nulls[Anum_bandit_feedback_window - 1])
-		bandit->feedback_window = DatumGetIntervalP(datumCopy(values[Anum_bandit_feedback_window - 1],
-															   false, sizeof(Interval)));
-	bandit->missing_loss = DatumGetFloat8(values[Anum_bandit_missing_loss - 1]);
-	if (!nulls[Anum_bandit_history - 1])
-		bandit->history = DatumGetIntervalP(datumCopy(values[Anum_bandit_history - 1],
-													  false, sizeof(Interval)));
-	bandit->sticky = DatumGetBool(values[Anum_bandit_sticky - 1]);
-	bandit->clamp = DatumGetBool(values[Anum_bandit_clamp - 1]);
-
-	deconstruct_array(DatumGetArrayTypeP(values[Anum_bandit_loss_range - 1]),
-					  FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
-					  &elements, NULL, &n);
-	if (n != 2)
-		wrong_row("its loss_range is not a range");
-	bandit->loss_low = DatumGetFloat8(elements[0]);
-	bandit->loss_high = DatumGetFloat8(elements[1]);
-
-	deconstruct_array(DatumGetArrayTypeP(values[Anum_bandit_retired - 1]),
-					  TEXTOID, -1, false, TYPALIGN_INT, &elements, NULL, &n);
-	if (n > 0)
+	deconstruct_array(DatumGetArrayTypeP(array),
+					  TEXTOID, -1, false, TYPALIGN_INT, &names, NULL, &n);
+	if (n == 0)
+		return NULL;
+	retired = palloc0(narms);
+	for (int i = 0; i < n; i++)
 	{
-		bool	   *retired = palloc0(narms);
-		int			playable = narms;
+		int			arm = bandit_find_arm(bandit, DatumGetTextPP(names[i]));
 
-		for (int i = 0; i < n; i++)
+		if (arm >= 0 && !retired[arm])
 		{
-			int			arm = bandit_find_arm(bandit, DatumGetTextPP(elements[i]));
-
-			if (arm >= 0 && !retired[arm])
-			{
-				retired[arm] = true;
-				playable--;
-			}
+			retired[arm] = true;
+			playable--;
 		}
-		if (playable < LEARNER_MIN_ARMS)
-			wrong_row("too few arms are left");
-		bandit->setup.retired = retired;
 	}
-
-	deconstruct_array(DatumGetArrayTypeP(values[Anum_bandit_head_start - 1]),
-					  FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
-					  &elements, NULL, &n);
-	if (n > 0)
-	{
-		double	   *head_start = palloc0(narms * sizeof(double));
-
-		for (int i = 0; i < Min(n, narms); i++)
-			head_start[i] = DatumGetFloat8(elements[i]);
-		bandit->setup.head_start = head_start;
-	}
+	if (playable < LEARNER_MIN_ARMS)
+		wrong_row("too few arms are left");
+	return retired;
 }
 
 /*
- * Return a number that tells whether states folded for this bandit are good for
- * that one: they are if the setup is the same, and the version of the row.  A row
- * that is a new one may have come with another log.
+ * Read the numbers of an array, and return how many there are.
  */
-static uint64
-fingerprint(const FoldSetup *setup, TransactionId writer)
+static int
+read_numbers(Datum array, Datum **numbers)
 {
-	int			arms = setup->params.arms;
-	uint64		hash = hash_bytes_extended((const unsigned char *) &setup->params,
-										   sizeof(LearnerParams),
-										   ((uint64) writer << 1) | setup->keep_open);
+	int			n;
 
-	if (setup->retired != NULL)
-		hash = hash_bytes_extended((const unsigned char *) setup->retired, arms, hash);
-	if (setup->head_start != NULL)
-		hash = hash_bytes_extended((const unsigned char *) setup->head_start,
-								   arms * sizeof(double), hash);
-	return hash;
+	deconstruct_array(DatumGetArrayTypeP(array),
+					  FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
+					  numbers, NULL, &n);
+	return n;
+}
+
+/*
+ * Read what each arm began with, 0 where it is missing.
+ */
+static const double *
+read_head_start(Datum array, int narms)
+{
+	double	   *head_start;
+	Datum	   *numbers;
+	int			n = read_numbers(array, &numbers);
+
+	if (n == 0)
+		return NULL;
+	head_start = palloc0(narms * sizeof(double));
+	for (int i = 0; i < Min(n, narms); i++)
+		head_start[i] = DatumGetFloat8(numbers[i]);
+	return head_start;
+}
+
+static Interval *
+read_interval(Datum value, bool isnull)
+{
+	return isnull ? NULL :
+		DatumGetIntervalP(datumCopy(value, false, sizeof(Interval)));
 }
 
 static bool
 may_be_null(int attno)
 {
 	return attno == Anum_bandit_max_delay || attno == Anum_bandit_feedback_window ||
-		attno == Anum_bandit_history;
+		attno == Anum_bandit_retention;
 }
 
 static Bandit *
 read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 {
 	Bandit	   *bandit = palloc0(sizeof(Bandit));
-	LearnerParams *params = &bandit->setup.params;
+	LearnerParams *params = &bandit->params;
 	Datum		values[Natts_bandit];
 	bool		nulls[Natts_bandit];
+	Datum	   *loss_range;
 
 	for (int i = 0; i < Natts_bandit; i++)
 	{
-		bool		known = table_has_column(tupdesc, i + 1);
-
-		values[i] = known ? heap_getattr(tuple, i + 1, tupdesc, &nulls[i]) : (Datum) 0;
-		if (known && nulls[i] && !may_be_null(i + 1))
+		values[i] = heap_getattr(tuple, i + 1, tupdesc, &nulls[i]);
+		if (nulls[i] && !may_be_null(i + 1))
 			wrong_row("a column is null");
 	}
 	bandit->bandit_id = DatumGetInt32(values[Anum_bandit_bandit_id - 1]);
@@ -302,13 +278,24 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	if (learner_params_problem(params) != NULL)
 		wrong_row(learner_params_problem(params));
 
-	bandit->missing_loss = 1;
-	bandit->loss_high = 1;
-	if (table_has_column(tupdesc, Natts_bandit))
-		read_newer_columns(bandit, values, nulls);
-	bandit->setup.keep_open = params->skipping || bandit->feedback_window != NULL;
-	bandit->fingerprint = fingerprint(&bandit->setup,
-									  HeapTupleHeaderGetRawXmin(tuple->t_data));
+	bandit->feedback_window = read_interval(values[Anum_bandit_feedback_window - 1],
+											nulls[Anum_bandit_feedback_window - 1]);
+	bandit->missing_loss = DatumGetFloat8(values[Anum_bandit_missing_loss - 1]);
+	bandit->retention = read_interval(values[Anum_bandit_retention - 1],
+									  nulls[Anum_bandit_retention - 1]);
+	bandit->sticky = DatumGetBool(values[Anum_bandit_sticky - 1]);
+	if (read_numbers(values[Anum_bandit_loss_range - 1], &loss_range) != 2)
+		wrong_row("its loss_range is not a range");
+	bandit->loss_low = DatumGetFloat8(loss_range[0]);
+	bandit->loss_high = DatumGetFloat8(loss_range[1]);
+	bandit->clamp_losses = DatumGetBool(values[Anum_bandit_clamp_losses - 1]);
+
+	bandit->retired = read_retired(bandit, values[Anum_bandit_retired - 1]);
+	bandit->head_start = read_head_start(values[Anum_bandit_head_start - 1], params->arms);
+
+	/* the bound of "dada-ix" depends on the oldest one */
+	bandit->needs_frontier = params->skipping || bandit->feedback_window != NULL ||
+		params->algorithm == DADA_IX;
 	return bandit;
 }
 
@@ -341,11 +328,24 @@ load_bandit(ScanKey key)
 	return bandit;
 }
 
-static uint64
-hash_of_name(text *name)
+static Bandit *
+load_bandit_by_id(int32 bandit_id)
 {
-	return hash_bytes_extended((unsigned char *) VARDATA_ANY(name),
-							   VARSIZE_ANY_EXHDR(name), 0);
+	ScanKeyData key;
+
+	ScanKeyInit(&key, Anum_bandit_bandit_id, BTEqualStrategyNumber, F_INT4EQ,
+				Int32GetDatum(bandit_id));
+	return load_bandit(&key);
+}
+
+static Bandit *
+find_in_cache(uint64 key)
+{
+	CacheEntry *entry;
+
+	refresh_cache();
+	entry = hash_search(cache, &key, HASH_FIND, NULL);
+	return entry != NULL ? entry->bandit : NULL;
 }
 
 /*
@@ -354,17 +354,15 @@ hash_of_name(text *name)
 static void
 keep_bandit(Bandit *bandit)
 {
-	uint64		hash = hash_of_name(bandit->name);
+	uint64		keys[] = {key_of_id(bandit->bandit_id), key_of_name(bandit->name)};
 
-	if (cache_generation == tables_generation())
+	if (cache_generation != tables_generation())
+		return;
+	for (size_t i = 0; i < lengthof(keys); i++)
 	{
-		ByIdEntry  *by_id;
-		ByNameEntry *by_name;
+		CacheEntry *entry = hash_search(cache, &keys[i], HASH_ENTER, NULL);
 
-		by_id = hash_search(cache_by_id, &bandit->bandit_id, HASH_ENTER, NULL);
-		by_id->bandit = bandit;
-		by_name = hash_search(cache_by_name, &hash, HASH_ENTER, NULL);
-		by_name->bandit = bandit;
+		entry->bandit = bandit;
 	}
 }
 
@@ -374,18 +372,11 @@ keep_bandit(Bandit *bandit)
 const Bandit *
 bandit_by_id(int32 bandit_id)
 {
-	ByIdEntry  *entry;
-	Bandit	   *bandit;
-	ScanKeyData key;
+	Bandit	   *bandit = find_in_cache(key_of_id(bandit_id));
 
-	refresh_cache();
-	entry = hash_search(cache_by_id, &bandit_id, HASH_FIND, NULL);
-	if (entry != NULL)
-		return entry->bandit;
-
-	ScanKeyInit(&key, Anum_bandit_bandit_id, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(bandit_id));
-	bandit = load_bandit(&key);
+	if (bandit != NULL)
+		return bandit;
+	bandit = load_bandit_by_id(bandit_id);
 	if (bandit != NULL)
 		keep_bandit(bandit);
 	return bandit;
@@ -399,13 +390,9 @@ bandit_by_id(int32 bandit_id)
 bool
 bandit_has_got_arm(int32 bandit_id, int arm)
 {
-	Bandit	   *bandit;
-	ScanKeyData key;
+	const Bandit *bandit = load_bandit_by_id(bandit_id);
 
-	ScanKeyInit(&key, Anum_bandit_bandit_id, BTEqualStrategyNumber, F_INT4EQ,
-				Int32GetDatum(bandit_id));
-	bandit = load_bandit(&key);
-	if (bandit == NULL || arm >= bandit->setup.params.arms)
+	if (bandit == NULL || arm >= bandit->params.arms)
 		return false;
 	cache_generation = 0;
 	return true;
@@ -444,24 +431,11 @@ bandit_may(const Bandit *bandit, BanditRight right)
 	return false;
 }
 
-static void
-check_right(const Bandit *bandit, BanditRight right)
-{
-	if (!bandit_may(bandit, right))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 right == BANDIT_USE ?
-				 errmsg("permission denied for bandit \"%s\"",
-						text_to_cstring(bandit->name)) :
-				 errmsg("must be owner of bandit \"%s\"",
-						text_to_cstring(bandit->name))));
-}
-
 /*
  * dexp3.may_use(bandit_id): for the row security policies of the tables
  */
 Datum
-bandit_may_use(PG_FUNCTION_ARGS)
+dexp3_may_use(PG_FUNCTION_ARGS)
 {
 	const Bandit *bandit = bandit_by_id(PG_GETARG_INT32(0));
 
@@ -474,28 +448,38 @@ bandit_may_use(PG_FUNCTION_ARGS)
 const Bandit *
 bandit_by_name(text *name, BanditRight right)
 {
-	uint64		hash = hash_of_name(name);
-	ByNameEntry *entry;
-	Bandit	   *bandit;
-	ScanKeyData key;
+	Bandit	   *bandit = find_in_cache(key_of_name(name));
 
-	refresh_cache();
-	entry = hash_search(cache_by_name, &hash, HASH_FIND, NULL);
-	if (entry != NULL && bandit_compare_names(entry->bandit->name, name) == 0)
+	if (bandit == NULL || bandit_compare_names(bandit->name, name) != 0)
 	{
-		check_right(entry->bandit, right);
-		return entry->bandit;
-	}
+		ScanKeyData key;
 
-	ScanKeyEntryInitialize(&key, 0, Anum_bandit_name, BTEqualStrategyNumber,
-						   InvalidOid, C_COLLATION_OID, F_TEXTEQ,
-						   PointerGetDatum(name));
-	bandit = load_bandit(&key);
-	if (bandit == NULL)
+		ScanKeyEntryInitialize(&key, 0, Anum_bandit_name, BTEqualStrategyNumber,
+							   InvalidOid, C_COLLATION_OID, F_TEXTEQ,
+							   PointerGetDatum(name));
+		bandit = load_bandit(&key);
+		if (bandit == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("bandit \"%s\" does not exist", text_to_cstring(name))));
+		keep_bandit(bandit);
+	}
+	if (!bandit_may(bandit, right))
 		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("bandit \"%s\" does not exist", text_to_cstring(name))));
-	keep_bandit(bandit);
-	check_right(bandit, right);
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg(right == BANDIT_USE ? "permission denied for bandit \"%s\"" :
+						"must be owner of bandit \"%s\"",
+						text_to_cstring(bandit->name))));
 	return bandit;
+}
+
+/*
+ * Find the bandit that the first argument of a function names, for a look at it.
+ */
+const Bandit *
+bandit_argument(FunctionCallInfo fcinfo, const char *function)
+{
+	check_not_null(fcinfo, 0, "bandit");
+	PreventCommandIfParallelMode(function);
+	return bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
 }

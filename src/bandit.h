@@ -8,8 +8,9 @@
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
+#include "fmgr.h"
 
-#include "fold.h"
+#include "learner/learner.h"
 
 /*
  * A row of dexp3.bandit.  It stays valid until the next look-up, so do not keep
@@ -22,15 +23,19 @@ typedef struct Bandit
 	text	   *name;
 	Datum	   *arms;			/* their names; text */
 	int		   *arms_by_name;	/* their numbers, in the order of the names */
-	FoldSetup	setup;
-	uint64		fingerprint;	/* of the setup and the row */
-	Interval   *feedback_window;	/* how long feedback is waited for, or NULL */
+	LearnerParams params;
+	const bool *retired;		/* for each arm, or NULL if none is */
+	const double *head_start;	/* what z of each arm begins with, or NULL for
+								 * 0 */
+	bool		needs_frontier; /* must it be known which decisions are open? */
+	Interval   *feedback_window;	/* how long feedback is waited for, or
+									 * NULL */
 	double		missing_loss;	/* what it counts as then */
-	Interval   *history;		/* how long the log is kept, or NULL */
+	Interval   *retention;		/* how long the log is kept, or NULL */
 	bool		sticky;			/* does a subject stay with its open decision? */
 	double		loss_low;		/* the range of losses */
 	double		loss_high;
-	bool		clamp;			/* are losses beyond it moved to its ends? */
+	bool		clamp_losses;	/* are losses beyond it moved to its ends? */
 	NameData	owner;			/* a role */
 	Datum	   *grantees;		/* names of roles that may use it */
 	int			ngrantees;
@@ -44,6 +49,7 @@ typedef enum BanditRight
 } BanditRight;
 
 extern const Bandit *bandit_by_name(text *name, BanditRight right);
+extern const Bandit *bandit_argument(FunctionCallInfo fcinfo, const char *function);
 extern const Bandit *bandit_by_id(int32 bandit_id);
 extern bool bandit_has_got_arm(int32 bandit_id, int arm);
 extern bool bandit_may(const Bandit *bandit, BanditRight right);

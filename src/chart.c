@@ -121,7 +121,7 @@ static const char *const delay_query =
 " FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2 GROUP BY 1, 2";
 
 static const char *const longest_delay_query =
-"SELECT max(delay)::float8 FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2";
+"SELECT coalesce(max(delay), -1)::float8 FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2";
 
 /*
  * Run a query; the result is in SPI_tuptable.  All queries of a chart see what
@@ -135,9 +135,11 @@ run_query(const char *sql, int nargs, Oid *types, Datum *values)
 }
 
 static Datum
-result_value(uint64 row, int column, bool *isnull)
+result_value(uint64 row, int column)
 {
-	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column, isnull);
+	bool		isnull;
+
+	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column, &isnull);
 }
 
 /*
@@ -154,20 +156,19 @@ read_contents(Chart *chart, int arms)
 		Int32GetDatum(others ? MAX_SERIES - 1 : arms)
 	};
 	Datum	   *names;
-	bool		isnull;
 
 	run_query(contents_query, lengthof(values), types, values);
-	chart->decisions = DatumGetInt64(result_value(0, 1, &isnull));
-	chart->trimmed = DatumGetInt64(result_value(0, 6, &isnull));
+	chart->decisions = DatumGetInt64(result_value(0, 1));
+	chart->trimmed = DatumGetInt64(result_value(0, 6));
 	if (chart->decisions == 0)
 		return;
 
-	chart->first_round = DatumGetInt64(result_value(0, 2, &isnull));
-	chart->last_round = DatumGetInt64(result_value(0, 3, &isnull));
-	chart->since = TextDatumGetCString(result_value(0, 4, &isnull));
-	chart->until = TextDatumGetCString(result_value(0, 5, &isnull));
-	chart->arms = result_value(0, 7, &isnull);
-	deconstruct_array(DatumGetArrayTypeP(result_value(0, 8, &isnull)), TEXTOID, -1, false,
+	chart->first_round = DatumGetInt64(result_value(0, 2));
+	chart->last_round = DatumGetInt64(result_value(0, 3));
+	chart->since = TextDatumGetCString(result_value(0, 4));
+	chart->until = TextDatumGetCString(result_value(0, 5));
+	chart->arms = result_value(0, 7);
+	deconstruct_array(DatumGetArrayTypeP(result_value(0, 8)), TEXTOID, -1, false,
 					  TYPALIGN_INT, &names, NULL, &chart->narms);
 	for (int i = 0; i < chart->narms; i++)
 		chart->names[i] = xml_text(DatumGetTextPP(names[i]), LEGEND_WIDTH);
@@ -210,12 +211,11 @@ read_cells(Chart *chart)
 	all = series_cells(chart, chart->nseries);
 	for (uint64 row = 0; row < SPI_processed; row++)
 	{
-		bool		isnull;
-		int			column = DatumGetInt32(result_value(row, 1, &isnull));
-		int			series = DatumGetInt32(result_value(row, 2, &isnull));
+		int			column = DatumGetInt32(result_value(row, 1));
+		int			series = DatumGetInt32(result_value(row, 2));
 		Cell		cell = {
-			.count = DatumGetInt64(result_value(row, 3, &isnull)),
-			.loss = DatumGetFloat8(result_value(row, 4, &isnull))
+			.count = DatumGetInt64(result_value(row, 3)),
+			.loss = DatumGetFloat8(result_value(row, 4))
 		};
 
 		/* somebody may have changed rows of the log */
@@ -330,14 +330,17 @@ mean_losses(Chart *chart, int series, Point *points)
 		/* what is left over at the end belongs to the last point */
 		if (left == 0 ? sum.count > 0 : sum.count >= wanted && left >= wanted)
 		{
-			points[n++] = (Point) {x / sum.count, sum.loss / sum.count};
-			sum = (Cell) {0};
+			points[n].x = x / sum.count;
+			points[n].y = sum.loss / sum.count;
+			n++;
+			memset(&sum, 0, sizeof(sum));
 			x = 0;
 		}
 	}
 	if (n == 1)
 	{
-		points[1] = (Point) {chart->plot.x.high, points[0].y};
+		points[1].x = chart->plot.x.high;
+		points[1].y = points[0].y;
 		points[0].x = chart->plot.x.low;
 		n = 2;
 	}
@@ -426,14 +429,20 @@ delay_columns(Chart *chart, double longest)
 		longest = fmax(longest, LEAST_LONGEST_DELAY);
 	while (delay_bound(exact, n) <= longest && n < MAX_COLUMNS)
 	{
-		chart->columns[n] = (Column) {.left = n, .right = n + 1};
+		memset(&chart->columns[n], 0, sizeof(Column));
+		chart->columns[n].left = n;
+		chart->columns[n].right = n + 1;
 		bounds[n] = Float8GetDatum(delay_bound(exact, n));
 		n++;
 	}
 	chart->ncolumns = n;
-	chart->plot.x = (Scale) {.low = 0, .high = n};
+	memset(&chart->plot.x, 0, sizeof(Scale));
+	chart->plot.x.high = n;
 
-	/* ticks are below columns of one delay; else between them, at 2, 5 and 10 or 10 */
+	/*
+	 * ticks are below columns of one delay; else between them, at 2, 5 and 10
+	 * or 10
+	 */
 	if (exact)
 		every = n <= 20 ? 1 : 5;
 	else
@@ -461,17 +470,16 @@ draw_delay(Chart *chart)
 	Oid			types[] = {INT4OID, INT4OID, FLOAT8ARRAYOID};
 	Datum		values[3] = {Int32GetDatum(chart->bandit_id), Int32GetDatum(chart->epoch)};
 	int64		most = 0;
-	Datum		longest;
-	bool		isnull;
+	double		longest;
 
 	run_query(longest_delay_query, 2, types, values);
-	longest = result_value(0, 1, &isnull);
-	if (isnull)
+	longest = DatumGetFloat8(result_value(0, 1));
+	if (longest < 0)
 	{
 		draw_nothing(chart, "feedback");
 		return;
 	}
-	values[2] = delay_columns(chart, DatumGetFloat8(longest));
+	values[2] = delay_columns(chart, longest);
 	run_query(delay_query, 3, types, values);
 	chart->nseries = lengthof(outcomes);
 	read_cells(chart);
@@ -499,12 +507,14 @@ draw_delay(Chart *chart)
 }
 
 /* The kinds of charts, as users name them. */
-static const struct
+typedef struct ChartKind
 {
 	const char *name;
 	const char *subtitle;
 	void		(*draw) (Chart *chart);
-}			kinds[] =
+} ChartKind;
+
+static const ChartKind kinds[] =
 {
 	{"share", "share of each arm in the decisions", draw_share},
 	{"loss", "mean loss, by the round of the decision", draw_loss},
@@ -523,10 +533,8 @@ bandit_chart(PG_FUNCTION_ARGS)
 	int			arms;
 	size_t		k = 0;
 
-	if (PG_ARGISNULL(0))
-		null_argument("bandit");
-	if (PG_ARGISNULL(1))
-		null_argument("kind");
+	check_not_null(fcinfo, 0, "bandit");
+	check_not_null(fcinfo, 1, "kind");
 	kind = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	while (k < lengthof(kinds) && strcmp(kinds[k].name, kind) != 0)
 		k++;
@@ -542,7 +550,7 @@ bandit_chart(PG_FUNCTION_ARGS)
 	chart->epoch = bandit->epoch;
 	chart->loss_low = bandit->loss_low;
 	chart->loss_high = bandit->loss_high;
-	arms = bandit->setup.params.arms;
+	arms = bandit->params.arms;
 	plot_init(&chart->plot, xml_text(bandit->name, TITLE_WIDTH),
 			  kinds[k].subtitle);
 

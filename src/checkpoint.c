@@ -1,19 +1,24 @@
 /*
  * checkpoint.c
- *	  Folded states in dexp3.checkpoint, so that a session need not fold the
- *	  whole log.
+ *	  Sums in dexp3.checkpoint, so that nobody need add up the whole log.
  *
- * A checkpoint is never the truth, only a quick way to it: it is not dumped, and
- * any may be lost.  Several may exist; the one with the most events is the best.
- * Whoever writes one removes older ones, but never waits for somebody who is
- * doing the same.
+ * A checkpoint has the sums over the log at some moment, and the frontier.  It is
+ * never the truth, only a quick way to it: it is not dumped, and any may be lost.
+ * Several may exist; the one with the most events is the best.  Whoever writes
+ * one removes older ones, but never waits for somebody who is doing the same.
+ *
+ * Only the cluster that wrote a checkpoint reads it, so that native representation
+ * will do.  A change of layout must change CHECKPOINT_FORMAT; a checkpoint that
+ * cannot be read is useless but not wrong.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -25,6 +30,25 @@
 #include "insert.h"
 #include "log.h"
 #include "tables.h"
+
+#define CHECKPOINT_FORMAT	1
+
+/*
+ * A checkpoint is due when so many events are not covered by one, and more if
+ * it is large: then the events pay for it.
+ */
+#define CHECKPOINT_EVENTS	512
+#define BYTES_PER_EVENT		128
+
+typedef struct CheckpointHeader
+{
+	uint32		format;
+	int32		arms;
+	int32		nrunning;
+	uint64		next;
+	Counts		counts;
+	int32		nholes;
+} CheckpointHeader;
 
 #define ALL_BANDITS		0
 #define ALL_EPOCHS		0
@@ -90,10 +114,83 @@ checkpoint_column(CheckpointScan *scan, HeapTuple tuple, int attno)
 }
 
 /*
- * Read the newest checkpoint into a new fold.
+ * Return after how many events another checkpoint should be written.
+ */
+int64
+checkpoint_due_after(Size sums_size)
+{
+	return CHECKPOINT_EVENTS + sums_size / BYTES_PER_EVENT;
+}
+
+static void
+serialize(StringInfo buf, const Totals *totals, const Frontier *frontier,
+		  const Moment *moment)
+{
+	CheckpointHeader header;
+
+	memset(&header, 0, sizeof(header));
+	header.format = CHECKPOINT_FORMAT;
+	header.arms = totals->arms;
+	header.nrunning = moment->nrunning;
+	header.next = moment->next;
+	header.counts = totals->counts;
+	header.nholes = frontier->nholes;
+
+	appendBinaryStringInfo(buf, (const char *) &header, sizeof(header));
+	appendBinaryStringInfo(buf, (const char *) totals->sums, totals_sums_size(totals));
+	appendBinaryStringInfo(buf, (const char *) moment->running,
+						   moment->nrunning * sizeof(uint64));
+	appendBinaryStringInfo(buf, (const char *) frontier, FRONTIER_SIZE(frontier->nholes));
+}
+
+/*
+ * Read a checkpoint.  The bytes need not be aligned.  Returns false if it is of
+ * another format.
+ */
+static bool
+deserialize(const char *data, Size size, Totals *totals, Frontier *frontier,
+			Moment *moment)
+{
+	CheckpointHeader header;
+	Totals		read = {.nsums = NUM_ARM_SUMS};
+	Size		running_size;
+
+	if (size < sizeof(header))
+		return false;
+	memcpy(&header, data, sizeof(header));
+	if (header.format != CHECKPOINT_FORMAT ||
+		header.arms < 0 || header.arms > LEARNER_MAX_ARMS ||
+		header.nrunning < 0 || header.nholes < 0 || header.nholes > MAX_HOLES)
+		return false;
+	read.arms = header.arms;
+	running_size = header.nrunning * sizeof(uint64);
+	if (size != sizeof(header) + totals_sums_size(&read) + running_size +
+		FRONTIER_SIZE(header.nholes))
+		return false;
+
+	totals_grow(totals, header.arms);
+	totals->counts = header.counts;
+	data += sizeof(header);
+	for (int i = 0; i < NUM_ARM_SUMS; i++)
+	{
+		memcpy(totals_vector(totals, i), data, read.arms * sizeof(double));
+		data += read.arms * sizeof(double);
+	}
+	moment->next = header.next;
+	moment_set_running(moment, data, header.nrunning);
+	data += running_size;
+	memcpy(frontier, data, FRONTIER_SIZE(header.nholes));
+	frontier->entry = 0;
+	return true;
+}
+
+/*
+ * Read the newest checkpoint into totals that are new.  Returns false if there
+ * is none.
  */
 bool
-checkpoint_load(int32 bandit_id, int32 epoch, Fold *fold, Seen *seen)
+checkpoint_read(int32 bandit_id, int32 epoch, Totals *totals, Frontier *frontier,
+				Moment *moment)
 {
 	bool		found = false;
 
@@ -113,8 +210,8 @@ checkpoint_load(int32 bandit_id, int32 epoch, Fold *fold, Seen *seen)
 			bytea	   *state = DatumGetByteaPP(checkpoint_column(&scan, tuple,
 																  Anum_checkpoint_state));
 
-			found = fold_deserialize(fold, seen, VARDATA_ANY(state),
-									 VARSIZE_ANY_EXHDR(state));
+			found = deserialize(VARDATA_ANY(state), VARSIZE_ANY_EXHDR(state),
+								totals, frontier, moment);
 		}
 		end_scan(&scan);
 	}
@@ -122,28 +219,8 @@ checkpoint_load(int32 bandit_id, int32 epoch, Fold *fold, Seen *seen)
 }
 
 /*
- * Return how many events the newest checkpoint covers, 0 if there is none; it
- * counts even if its writer has not committed yet.
- */
-int64
-checkpoint_newest(int32 bandit_id, int32 epoch)
-{
-	CheckpointScan scan;
-	SnapshotData dirty;
-	HeapTuple	tuple;
-	int64		events = 0;
-
-	InitDirtySnapshot(dirty);
-	begin_scan(&scan, AccessShareLock, &dirty, bandit_id, epoch, NULL);
-	tuple = next_checkpoint(&scan);
-	if (tuple != NULL)
-		events = DatumGetInt64(checkpoint_column(&scan, tuple, Anum_checkpoint_events));
-	end_scan(&scan);
-	return events;
-}
-
-/*
- * Remove checkpoints, but only those that nobody else is just removing.
+ * Remove checkpoints, but only those that nobody else is just removing.  One that
+ * this very command has written cannot be removed by it, and stays.
  */
 static void
 remove_checkpoints(int32 bandit_id, int32 epoch, const int64 *range)
@@ -156,6 +233,9 @@ remove_checkpoints(int32 bandit_id, int32 epoch, const int64 *range)
 	{
 		TM_FailureData failure;
 
+		if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(tuple->t_data)) &&
+			HeapTupleHeaderGetRawCommandId(tuple->t_data) >= GetCurrentCommandId(false))
+			continue;
 		(void) table_tuple_delete(scan.rel, &tuple->t_self,
 								  GetCurrentCommandId(true), SnapshotSelf,
 								  InvalidSnapshot, false, &failure, false);
@@ -164,47 +244,46 @@ remove_checkpoints(int32 bandit_id, int32 epoch, const int64 *range)
 }
 
 /*
- * Write a checkpoint of a fold that has seen what `seen` says and nothing of
- * the current transaction, and remove older ones.
- *
- * Older means up to so many events: normally that is the one before.  While an
- * old snapshot is open, dead ones pile up before that, and must not be walked
- * over again and again.
+ * Take the right to write a checkpoint, before the snapshot for it, until the end
+ * of the transaction.  Returns false if somebody is changing the log by hand, see
+ * checkpoint_remove_all().
+ */
+bool
+checkpoint_lock_to_write(void)
+{
+	return ConditionalLockRelationOid(tables()->checkpoint, RowExclusiveLock);
+}
+
+/*
+ * Write a checkpoint of the sums at a moment, which must not include this
+ * transaction, and remove the one that it was made from, which covers so many
+ * events.  Those before that have been removed; while an old snapshot is open they
+ * pile up, and must not be walked over again and again.
  */
 void
-checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold, const Seen *seen,
-				 int64 older)
+checkpoint_write(int32 bandit_id, int32 epoch, const Totals *totals,
+				 const Frontier *frontier, const Moment *moment, int64 made_from)
 {
-	int64		range[2] = {fold->events - older, fold->events};
-	uint64		mine = log_current_xact();
-	Seen		for_others;
+	int64		events = counts_events(&totals->counts);
+	int64		range[2] = {made_from, events};
 	StringInfoData state;
 	Datum		values[Natts_checkpoint];
 	bool		nulls[Natts_checkpoint] = {0};
 
-	/* a snapshot does not list its own transaction, but for others it runs */
-	seen_init(&for_others);
-	seen_copy(&for_others, seen);
-	if (mine < seen->next)
-		seen_add_running(&for_others, mine);
-
 	initStringInfo(&state);
 	state.len = VARHDRSZ;
-	fold_serialize(fold, &for_others, &state);
+	serialize(&state, totals, frontier, moment);
 	SET_VARSIZE(state.data, state.len);
 
 	values[Anum_checkpoint_bandit_id - 1] = Int32GetDatum(bandit_id);
 	values[Anum_checkpoint_epoch - 1] = Int32GetDatum(epoch);
-	values[Anum_checkpoint_events - 1] = Int64GetDatum(fold->events);
+	values[Anum_checkpoint_events - 1] = Int64GetDatum(events);
 	values[Anum_checkpoint_written_at - 1] =
 		TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
 	values[Anum_checkpoint_state - 1] = PointerGetDatum(state.data);
-	(void) insert_row(tables()->checkpoint, values, nulls, Natts_checkpoint,
-					  InvalidOid);
+	(void) insert_row(tables()->checkpoint, values, nulls, Natts_checkpoint, false);
 	remove_checkpoints(bandit_id, epoch, range);
-
 	pfree(state.data);
-	pfree(for_others.running);
 }
 
 /*
@@ -217,10 +296,13 @@ checkpoint_remove(int32 bandit_id)
 }
 
 /*
- * Remove the checkpoints of all bandits.
+ * Remove the checkpoints of all bandits, because this transaction has changed rows
+ * of the log.  Until it ends nobody may write one, which would be without the
+ * change; whoever has just done so is waited for.
  */
 void
 checkpoint_remove_all(void)
 {
+	LockRelationOid(tables()->checkpoint, ShareRowExclusiveLock);
 	remove_checkpoints(ALL_BANDITS, ALL_EPOCHS, NULL);
 }

@@ -1,19 +1,23 @@
 /*
  * checkpoint.h
- *	  Folded states in dexp3.checkpoint, so that a session need not fold the
- *	  whole log.
+ *	  Sums in dexp3.checkpoint, so that nobody need add up the whole log.
  */
 #ifndef DEXP3_CHECKPOINT_H
 #define DEXP3_CHECKPOINT_H
 
 #include "postgres.h"
 
-#include "fold.h"
+#include "frontier.h"
+#include "moment.h"
+#include "totals.h"
 
-extern bool checkpoint_load(int32 bandit_id, int32 epoch, Fold *fold, Seen *seen);
-extern int64 checkpoint_newest(int32 bandit_id, int32 epoch);
-extern void checkpoint_write(int32 bandit_id, int32 epoch, const Fold *fold,
-							 const Seen *seen, int64 older);
+extern bool checkpoint_read(int32 bandit_id, int32 epoch, Totals *totals,
+							Frontier *frontier, Moment *moment);
+extern bool checkpoint_lock_to_write(void);
+extern void checkpoint_write(int32 bandit_id, int32 epoch, const Totals *totals,
+							 const Frontier *frontier, const Moment *moment,
+							 int64 made_from);
+extern int64 checkpoint_due_after(Size sums_size);
 extern void checkpoint_remove(int32 bandit_id);
 extern void checkpoint_remove_all(void);
 

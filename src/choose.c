@@ -2,7 +2,7 @@
  * choose.c
  *	  bandit_choose(): draw an arm, and remember the decision.
  *
- * One round as in doc/algorithms.md: bring the state up to date, draw, append
+ * One round as in doc/algorithms.md: find the bandit, take its sums, draw, append
  * one row to dexp3.decision, skip what has been open for too long.  Before that,
  * decisions whose feedback has been missing for too long are settled.  It never
  * waits for another session.
@@ -21,23 +21,16 @@
 #include "arguments.h"
 #include "bandit.h"
 #include "compat.h"
-#include "current.h"
 #include "log.h"
 #include "progress.h"
 #include "random.h"
-#include "upkeep.h"
+#include "settle.h"
+#include "sums.h"
+#include "trim.h"
 
 PG_FUNCTION_INFO_V1(bandit_choose);
 PG_FUNCTION_INFO_V1(bandit_choose_each);
 PG_FUNCTION_INFO_V1(bandit_choose_many);
-
-/*
- * How many overdue decisions one choose looks at, and how many it skips.  In
- * sequential use there is at most one; more than one a choose cannot become
- * overdue in the long run.
- */
-#define MAX_TRIES	4
-#define MAX_SKIPS	2
 
 /* How many decisions with missing feedback one choose settles. */
 #define MAX_EXPIRED	2
@@ -51,76 +44,29 @@ PG_FUNCTION_INFO_V1(bandit_choose_many);
 #define NUM_RESULT_COLUMNS	3
 
 /*
- * Draw an arm that is not excluded.
+ * Draw an arm that is not excluded, and let the learner count the decision.
  */
 static void
-draw(const Bandit *bandit, const Fold *fold, int64 delay, const bool *excluded,
-	 Decision *decision)
+draw(const Bandit *bandit, Learner *learner, int64 delay, const bool *excluded,
+	 DecisionRow *row)
 {
+	double	   *weights = palloc(bandit->params.arms * sizeof(double));
 	double		step_size;
 
-	learner_pick(&fold->learner, delay, session_random(), excluded, fold->weights,
-				 &decision->ticket, &step_size);
-	decision->decision_id = log_next_decision_id();
-	decision->bandit_id = bandit->bandit_id;
-	decision->epoch = bandit->epoch;
-	decision->outstanding = fold->learner.outstanding;
-	decision->delay = delay;
-	decision->decided_at = GetCurrentStatementStartTimestamp();
-	decision->subject = NULL;
-}
+	learner_pick(learner, delay, session_random(), excluded, weights, &row->ticket,
+				 &step_size);
+	pfree(weights);
+	row->decision_id = log_next_decision_id();
+	row->bandit_id = bandit->bandit_id;
+	row->epoch = bandit->epoch;
+	row->outstanding = learner->outstanding;
+	row->delay = delay;
+	row->decided_at = GetCurrentStatementStartTimestamp();
+	row->subject = NULL;
 
-/*
- * Skip a decision, unless somebody is settling it.
- */
-static bool
-skip(const Bandit *bandit, Current *current, const OpenDecision *open)
-{
-	TransactionId settler;
-	uint32		token;
-	Settlement	settlement = {
-		.decision_id = open->decision_id,
-		.bandit_id = bandit->bandit_id,
-		.epoch = bandit->epoch,
-		.round = current_fold(current)->learner.round,
-		.skipped = true,
-		.feedback.delay = current_fold(current)->learner.round - open->round,
-		.received_at = GetCurrentStatementStartTimestamp()
-	};
-
-	/* look first: a row that is withdrawn leaves a dead one behind */
-	return log_settlement_status(open->decision_id, &settler, &token) == NOT_SETTLED &&
-		current_add_settlement(current, &settlement);
-}
-
-/*
- * Skip decisions that have been open for too long.
- *
- * One that another transaction is just settling is left to it, and looked at
- * again by a later choose if that one rolls back.  When sessions choose at the
- * same time there may be several overdue ones; each session begins with another
- * one, lest they all try the same.
- */
-static void
-skip_overdue(const Bandit *bandit, Current *current)
-{
-	Fold	   *fold = current_fold(current);
-	int64		first = fold->open_first;
-	int64		overdue = fold_find_round(fold, learner_first_in_time(&fold->learner)) - first;
-	int			tries = 0;
-	int			skips = 0;
-
-	for (int64 i = 0; i < overdue && tries < MAX_TRIES && skips < MAX_SKIPS; i++)
-	{
-		OpenDecision open = fold->open[first + (MyProcPid + i) % overdue];
-
-		if (!open.closed)
-		{
-			tries++;
-			if (skip(bandit, current, &open))
-				skips++;
-		}
-	}
+	learner->cumulative_delay += (double) learner->outstanding;
+	learner->outstanding++;
+	learner->round++;
 }
 
 /*
@@ -137,15 +83,15 @@ argument_allowed(FunctionCallInfo fcinfo, int n, const Bandit *bandit)
 	bool		any = false;
 
 	if (PG_NARGS() <= n || PG_ARGISNULL(n))
-		return bandit->setup.retired;
+		return bandit->retired;
 
 	array = PG_GETARG_ARRAYTYPE_P(n);
 	if (array_contains_nulls(array))
 		null_argument("an allowed arm");
 	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &names, NULL, &nnames);
 
-	excluded = palloc(bandit->setup.params.arms);
-	memset(excluded, true, bandit->setup.params.arms);
+	excluded = palloc(bandit->params.arms);
+	memset(excluded, true, bandit->params.arms);
 	for (int i = 0; i < nnames; i++)
 	{
 		int			arm = bandit_find_arm(bandit, DatumGetTextPP(names[i]));
@@ -177,26 +123,22 @@ typedef struct Sticky
 	const Bandit *bandit;
 	const bool *excluded;
 	TimestampTz expired_before;
-	int64		oldest_open;	/* a round */
 	int			looked_at;
 } Sticky;
 
 static Verdict
-can_be_kept(void *context, const Decision *decision)
+can_be_kept(void *context, const DecisionRow *row)
 {
 	Sticky	   *sticky = context;
-	int			arm = decision->ticket.arm;
-	TransactionId settler;
-	uint32		token;
+	int			arm = row->ticket.arm;
+	Settlement	settlement;
 
-	if (decision->epoch != sticky->bandit->epoch ||
-		decision->ticket.round < sticky->oldest_open ||
-		++sticky->looked_at > MAX_LOOKED_AT)
+	if (row->epoch != sticky->bandit->epoch || ++sticky->looked_at > MAX_LOOKED_AT)
 		return GIVE_UP;
-	if (arm < 0 || arm >= sticky->bandit->setup.params.arms ||
+	if (arm < 0 || arm >= sticky->bandit->params.arms ||
 		(sticky->excluded != NULL && sticky->excluded[arm]) ||
-		decision->decided_at < sticky->expired_before ||
-		log_settlement_status(decision->decision_id, &settler, &token) != NOT_SETTLED)
+		row->decided_at < sticky->expired_before ||
+		log_find_settlement(row->decision_id, &settlement) != NOT_SETTLED)
 		return LOOK_ON;
 	return TAKE_IT;
 }
@@ -206,20 +148,16 @@ can_be_kept(void *context, const Decision *decision)
  * drawn, and its feedback is not missing yet.
  */
 static bool
-find_open_decision(const Bandit *bandit, Current *current, text *subject,
-				   const bool *excluded, Decision *decision)
+find_open_decision(const Bandit *bandit, text *subject, const bool *excluded,
+				   DecisionRow *row)
 {
-	const Fold *fold = current_fold(current);
 	Sticky		sticky = {
 		.bandit = bandit,
 		.excluded = excluded,
-		.expired_before = expiry_time(bandit),
-		.oldest_open = fold->open_first < fold->open_end ?
-			fold->open[fold->open_first].round : 0
+		.expired_before = expiry_time(bandit)
 	};
 
-	return fold->learner.outstanding > 0 &&
-		log_find_by_subject(bandit->bandit_id, subject, can_be_kept, &sticky, decision);
+	return log_find_by_subject(bandit->bandit_id, subject, can_be_kept, &sticky, row);
 }
 
 /*
@@ -246,16 +184,27 @@ result_desc(void)
 }
 
 static void
-fill_result(const Bandit *bandit, const Decision *decision, Datum *values)
+fill_result(const Bandit *bandit, const DecisionRow *row, Datum *values)
 {
-	values[0] = Int64GetDatum(decision->decision_id);
-	values[1] = bandit->arms[decision->ticket.arm];
-	values[2] = Float8GetDatum(decision->ticket.probability);
+	values[0] = Int64GetDatum(row->decision_id);
+	values[1] = bandit->arms[row->ticket.arm];
+	values[2] = Float8GetDatum(row->ticket.probability);
 }
 
 /*
- * The arguments are bandit, ..., delay and, from version 1.1 on, allowed and
- * subject.
+ * Take the sums of a bandit for a draw, after having done what is due.
+ */
+static void
+take_sums(const Bandit *bandit, int64 max_expired, Sums *sums)
+{
+	sums_take_all(sums, bandit, RowExclusiveLock);
+	checkpoint_and_trim(sums, bandit);
+	if (bandit->feedback_window != NULL && settle_expired(bandit, sums, max_expired) > 0)
+		sums_take_all(sums, bandit, RowExclusiveLock);
+}
+
+/*
+ * The arguments are bandit, ..., delay, allowed and subject.
  */
 static Datum
 choose(FunctionCallInfo fcinfo, int delay_arg)
@@ -264,37 +213,38 @@ choose(FunctionCallInfo fcinfo, int delay_arg)
 	const Bandit *bandit;
 	const bool *excluded;
 	text	   *subject = NULL;
-	Current    *current;
-	Decision	decision;
+	DecisionRow row;
 	int64		delay;
 	Datum		values[NUM_RESULT_COLUMNS];
 	bool		nulls[NUM_RESULT_COLUMNS] = {0};
 
-	if (PG_ARGISNULL(0))
-		null_argument("bandit");
-	PreventCommandIfReadOnly("bandit_choose()");
-	PreventCommandIfParallelMode("bandit_choose()");
+	check_not_null(fcinfo, 0, "bandit");
+	check_may_write("bandit_choose()");
 
 	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
-	delay = argument_delay(fcinfo, delay_arg, &bandit->setup.params);
+	delay = argument_delay(fcinfo, delay_arg, &bandit->params);
 	excluded = argument_allowed(fcinfo, delay_arg + 1, bandit);
-	if (PG_NARGS() > subject_arg && !PG_ARGISNULL(subject_arg))
+	if (!PG_ARGISNULL(subject_arg))
 		subject = argument_subject(fcinfo, subject_arg);
 
-	current = current_state(bandit);
+	(void) log_lock(RowExclusiveLock);
 	if (subject == NULL || !bandit->sticky ||
-		!find_open_decision(bandit, current, subject, excluded, &decision))
+		!find_open_decision(bandit, subject, excluded, &row))
 	{
-		current_prepare_to_write(current, bandit);
-		expire_some(bandit, current, MAX_EXPIRED);
-		draw(bandit, current_fold(current), delay, excluded, &decision);
-		decision.subject = subject;
-		current_add_decision(current, &decision);
-		if (bandit->setup.params.skipping)
-			skip_overdue(bandit, current);
+		Sums		sums;
+		Learner		learner;
+
+		take_sums(bandit, MAX_EXPIRED, &sums);
+		sums_learner(&sums, bandit, &learner);
+		draw(bandit, &learner, delay, excluded, &row);
+		row.subject = subject;
+		log_append_decision(&row);
+		sums_add_decision(&row);
+		if (bandit->params.skipping)
+			settle_overdue(bandit, &sums, &learner);
 	}
 
-	fill_result(bandit, &decision, values);
+	fill_result(bandit, &row, values);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(result_desc(), values, nulls)));
 }
 
@@ -320,8 +270,8 @@ bandit_choose_each(PG_FUNCTION_ARGS)
 /*
  * bandit_choose_many(bandit, n, delay, allowed): n consecutive rounds
  *
- * The same as n calls of bandit_choose, only that the state is brought up to
- * date once, and the rows are written in bulk.
+ * The same as n calls of bandit_choose, only that the rows are written in bulk.
+ * They must be there before decisions are looked at that may be due.
  */
 Datum
 bandit_choose_many(PG_FUNCTION_ARGS)
@@ -329,52 +279,57 @@ bandit_choose_many(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	const Bandit *bandit;
 	const bool *excluded;
-	Current    *current;
 	RowInserter *inserter;
 	Progress	progress;
 	MemoryContext round_context;
+	int64		max_expired;
 	int64		delay;
 	int32		n;
 
-	if (PG_ARGISNULL(0))
-		null_argument("bandit");
-	if (PG_ARGISNULL(1))
-		null_argument("n");
+	check_not_null(fcinfo, 0, "bandit");
+	check_not_null(fcinfo, 1, "n");
 	n = PG_GETARG_INT32(1);
 	if (n < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of decisions must not be negative: %d", n)));
-	PreventCommandIfReadOnly("bandit_choose_many()");
-	PreventCommandIfParallelMode("bandit_choose_many()");
+	check_may_write("bandit_choose_many()");
 	InitMaterializedSRF(fcinfo, 0);
 	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
-	delay = argument_delay(fcinfo, 2, &bandit->setup.params);
+	delay = argument_delay(fcinfo, 2, &bandit->params);
 	excluded = argument_allowed(fcinfo, 3, bandit);
 	if (n == 0)
 		PG_RETURN_NULL();
 
-	current = current_state(bandit);
-	current_prepare_to_write(current, bandit);
-	expire_some(bandit, current, (int64) MAX_EXPIRED * n);
-	current_begin_decisions(current);
 	inserter = log_begin_decisions();
 	progress_start(&progress, "decisions", n);
 	round_context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 round",
 										  ALLOCSET_DEFAULT_SIZES);
+	max_expired = (int64) MAX_EXPIRED * n;
 	for (int32 i = 0; i < n; i++)
 	{
-		Decision	decision;
+		Sums		sums;
+		Learner		learner;
+		DecisionRow row;
 		Datum		values[NUM_RESULT_COLUMNS];
 		bool		nulls[NUM_RESULT_COLUMNS] = {0};
 		MemoryContext caller_context = MemoryContextSwitchTo(round_context);
 
 		CHECK_FOR_INTERRUPTS();
-		draw(bandit, current_fold(current), delay, excluded, &decision);
-		current_add_one_of_many(current, inserter, &decision);
-		if (bandit->setup.params.skipping)
-			skip_overdue(bandit, current);
-		fill_result(bandit, &decision, values);
+		if (i == 0)
+			take_sums(bandit, max_expired, &sums);
+		else
+			sums_take_all(&sums, bandit, RowExclusiveLock);
+		sums_learner(&sums, bandit, &learner);
+		draw(bandit, &learner, delay, excluded, &row);
+		log_append_one_of_many(inserter, &row);
+		sums_add_decision(&row);
+		if (bandit->params.skipping && has_overdue(&sums, &learner))
+		{
+			insert_flush(inserter);
+			settle_overdue(bandit, &sums, &learner);
+		}
+		fill_result(bandit, &row, values);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		MemoryContextSwitchTo(caller_context);
 		MemoryContextReset(round_context);
@@ -382,6 +337,5 @@ bandit_choose_many(PG_FUNCTION_ARGS)
 			progress_report(&progress, i);
 	}
 	insert_end(inserter);
-	current_end_decisions(current);
 	PG_RETURN_NULL();
 }

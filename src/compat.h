@@ -1,6 +1,6 @@
 /*
  * compat.h
- *	  Every difference between the supported versions of PostgreSQL, 15 to 18.
+ *	  The differences between the supported versions of PostgreSQL, 15 to 18.
  */
 #ifndef DEXP3_COMPAT_H
 #define DEXP3_COMPAT_H
@@ -28,13 +28,8 @@ InputFunctionCallSoft(PGFunction func, char *str, Node *escontext, Datum *result
 
 #else
 
-/* Before 16 every error is a hard one. */
-#define ereturn(context, dummy_value, ...) \
-	do { \
-		(void) (context); \
-		ereport(ERROR, __VA_ARGS__); \
-		return dummy_value; \
-	} while (0)
+/* Before 16, every error is a hard one. */
+#define errsave(context, ...)	ereport(ERROR, __VA_ARGS__)
 
 static inline bool
 InputFunctionCallSoft(PGFunction func, char *str, Node *escontext, Datum *result)
@@ -48,9 +43,9 @@ InputFunctionCallSoft(PGFunction func, char *str, Node *escontext, Datum *result
 #endif
 
 /*
- * Insert the index entries of a new row.  A conflict in one of the unique
- * indexes listed is reported, at once and without an error.  Returns the indexes
- * whose constraint must be checked later.
+ * Insert the index entries of a new row.  A conflict in one of the listed unique
+ * indexes is reported at once and without an error.  Returns the indexes whose
+ * constraints must be checked later.
  */
 static inline List *
 InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
@@ -76,14 +71,21 @@ BeginIndexScan(Relation table, Relation index, Snapshot snapshot, int nkeys)
 #endif
 }
 
-/* The oldest transaction that the commit log knows; protected by XactTruncationLock */
+/* The oldest transaction that the commit log knows.  XactTruncationLock protects it. */
 #if PG_VERSION_NUM >= 170000
 #define OldestClogXid	(TransamVariables->oldestClogXid)
 #else
 #define OldestClogXid	(ShmemVariableCache->oldestClogXid)
 #endif
 
-/* Virtual generated columns came with 18; a trigger cannot see them. */
+/* Since 17 a dshash table copies keys by a function. */
+#if PG_VERSION_NUM >= 170000
+#define SetDshashCopyFunction(params)	((params)->copy_function = dshash_memcpy)
+#else
+#define SetDshashCopyFunction(params)	((void) 0)
+#endif
+
+/* Virtual generated columns came with 18.  A trigger cannot see them. */
 #ifdef ATTRIBUTE_GENERATED_VIRTUAL
 #define IsVirtualColumn(attribute) \
 	((attribute)->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)

@@ -8,9 +8,11 @@
 
 #include "utils/guc.h"
 
+#include "arrival.h"
 #include "compat.h"
-#include "current.h"
+#include "own.h"
 #include "progress.h"
+#include "shared.h"
 #include "tables.h"
 
 DEXP3_MODULE_MAGIC;
@@ -27,15 +29,16 @@ _PG_init(void)
 							5000, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
-	DefineCustomIntVariable("dexp3.cache_memory",
-							"Sets the memory for remembered states of bandits in each session.",
-							"A state that does not fit is read again from its newest checkpoint when it is needed.",
-							&cache_memory,
-							65536, 64, MAX_KILOBYTES,
-							PGC_USERSET, GUC_UNIT_KB,
+	DefineCustomIntVariable("dexp3.shared_memory",
+							"Sets the memory that all sessions share for the sums of bandits.",
+							"Those of bandits that have not been used for longest are dropped, and made again when they are needed.",
+							&shared_memory,
+							65536, 0, MAX_KILOBYTES,
+							PGC_SIGHUP, GUC_UNIT_KB,
 							NULL, NULL, NULL);
 	MarkGUCPrefixReserved("dexp3");
 
 	tables_init();
-	current_init();
+	own_init();
+	arrival_init();
 }

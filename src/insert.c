@@ -116,8 +116,11 @@ begin(Oid relid, bool subjects, int capacity)
 	return inserter;
 }
 
-static TupleTableSlot *
-next_slot(RowInserter *inserter, const Datum *values, const bool *nulls, int natts)
+/*
+ * Let a row wait to be written.
+ */
+static void
+add_row(RowInserter *inserter, const Datum *values, const bool *nulls, int natts)
 {
 	Relation	rel = inserter->rel;
 	int			table_natts = RelationGetNumberOfAttributes(rel);
@@ -133,22 +136,15 @@ next_slot(RowInserter *inserter, const Datum *values, const bool *nulls, int nat
 	}
 	ExecClearTuple(slot);
 
-	/* a table may lack the newest columns, or have dropped ones at the end */
-	natts = Min(natts, table_natts);
+	/* a table may have dropped columns at the end */
 	memcpy(slot->tts_values, values, sizeof(Datum) * natts);
 	memcpy(slot->tts_isnull, nulls, sizeof(bool) * natts);
 	for (int i = natts; i < table_natts; i++)
 		slot->tts_isnull[i] = true;
 	ExecStoreVirtualTuple(slot);
 	slot->tts_tableOid = RelationGetRelid(rel);
-	return slot;
-}
-
-static void
-check_constraints(RowInserter *inserter, TupleTableSlot *slot)
-{
-	if (RelationGetDescr(inserter->rel)->constr != NULL)
-		ExecConstraints(inserter->relinfo, slot, inserter->estate);
+	ExecMaterializeSlot(slot);
+	inserter->nslots++;
 }
 
 /*
@@ -167,72 +163,84 @@ fire_triggers(RowInserter *inserter, TupleTableSlot *slot, List *recheck)
 	AfterTriggerEndQuery(inserter->estate);
 }
 
-static bool
-write_row(RowInserter *inserter, TupleTableSlot *slot, Oid if_new_in)
+/*
+ * Return the unique indexes whose key is exactly the first column, a decision's
+ * identifier.  While REINDEX CONCURRENTLY is at work there are two.
+ */
+static List *
+unique_indexes(const ResultRelInfo *relinfo)
 {
-	Relation	rel = inserter->rel;
-	bool		conflict = false;
-	List	   *recheck;
+	List	   *result = NIL;
 
-	check_constraints(inserter, slot);
-	if (OidIsValid(if_new_in))
+	for (int i = 0; i < relinfo->ri_NumIndices; i++)
 	{
-		TransactionId xid = GetCurrentTransactionId();
-		uint32		token = SpeculativeInsertionLockAcquire(xid);
+		const IndexInfo *info = relinfo->ri_IndexRelationInfo[i];
 
-		table_tuple_insert_speculative(rel, slot, GetCurrentCommandId(true),
-									   0, NULL, token);
-		recheck = InsertIndexTuples(inserter->relinfo, slot, inserter->estate,
-									list_make1_oid(if_new_in), &conflict);
-		table_tuple_complete_speculative(rel, slot, token, !conflict);
-		SpeculativeInsertionLockRelease(xid);
+		if (info->ii_Unique && info->ii_NumIndexKeyAttrs == 1 &&
+			info->ii_IndexAttrNumbers[0] == 1 && info->ii_Predicate == NIL)
+			result = lappend_oid(result, RelationGetRelid(relinfo->ri_IndexRelationDescs[i]));
 	}
-	else
-	{
-		table_tuple_insert(rel, slot, GetCurrentCommandId(true), 0, NULL);
-		recheck = InsertIndexTuples(inserter->relinfo, slot, inserter->estate,
-									NIL, NULL);
-	}
-	if (!conflict)
-		fire_triggers(inserter, slot, recheck);
-	return !conflict;
-}
-
-static void
-write_buffered(RowInserter *inserter)
-{
-	for (int i = 0; i < inserter->nslots; i++)
-		check_constraints(inserter, inserter->slots[i]);
-	table_multi_insert(inserter->rel, inserter->slots, inserter->nslots,
-					   GetCurrentCommandId(true), 0, inserter->bulk);
-	for (int i = 0; i < inserter->nslots; i++)
-	{
-		TupleTableSlot *slot = inserter->slots[i];
-
-		fire_triggers(inserter, slot,
-					  InsertIndexTuples(inserter->relinfo, slot, inserter->estate,
-										NIL, NULL));
-		ResetPerTupleExprContext(inserter->estate);
-	}
-	inserter->nslots = 0;
+	return result;
 }
 
 /*
- * Write a row, or those that are buffered, and meanwhile refuse to be called
- * again.
+ * Write the rows that wait.  With if_new, which is for a single row, it is not
+ * written if there is another one with the same first column.  Returns false then.
  */
 static bool
-write_guarded(RowInserter *inserter, TupleTableSlot *slot, Oid if_new_in)
+write_rows(RowInserter *inserter, bool if_new)
+{
+	Relation	rel = inserter->rel;
+	TupleTableSlot **slots = inserter->slots;
+	CommandId	cid;
+	uint32		token = 0;
+	List	   *unique = NIL;
+	bool		conflict = false;
+
+	for (int i = 0; i < inserter->nslots && RelationGetDescr(rel)->constr != NULL; i++)
+		ExecConstraints(inserter->relinfo, slots[i], inserter->estate);
+	cid = GetCurrentCommandId(true);
+	if (if_new)
+	{
+		unique = unique_indexes(inserter->relinfo);
+		token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
+		table_tuple_insert_speculative(rel, slots[0], cid, 0, NULL, token);
+	}
+	else if (inserter->bulk == NULL)
+		table_tuple_insert(rel, slots[0], cid, 0, NULL);
+	else
+		table_multi_insert(rel, slots, inserter->nslots, cid, 0, inserter->bulk);
+
+	for (int i = 0; i < inserter->nslots; i++)
+	{
+		List	   *recheck = InsertIndexTuples(inserter->relinfo, slots[i],
+												inserter->estate, unique, &conflict);
+
+		if (if_new)
+		{
+			table_tuple_complete_speculative(rel, slots[i], token, !conflict);
+			SpeculativeInsertionLockRelease(GetCurrentTransactionId());
+		}
+		if (!conflict)
+			fire_triggers(inserter, slots[i], recheck);
+		ResetPerTupleExprContext(inserter->estate);
+	}
+	inserter->nslots = 0;
+	return !conflict;
+}
+
+/*
+ * The same, and meanwhile refuse to be called again.
+ */
+static bool
+write_guarded(RowInserter *inserter, bool if_new)
 {
 	volatile bool inserted = true;
 
 	inserting = true;
 	PG_TRY();
 	{
-		if (slot != NULL)
-			inserted = write_row(inserter, slot, if_new_in);
-		else
-			write_buffered(inserter);
+		inserted = write_rows(inserter, if_new);
 	}
 	PG_FINALLY();
 	{
@@ -255,18 +263,19 @@ end(RowInserter *inserter)
 }
 
 /*
- * Insert a row.  If it conflicts with another one in the unique index
- * if_new_in, be that committed or not, it is not inserted, and false is returned.
+ * Insert a row.  With if_new, if there is another one with the same first column,
+ * be that committed or not, it is not inserted, and false is returned.
  */
 bool
-insert_row(Oid relid, const Datum *values, const bool *nulls, int natts, Oid if_new_in)
+insert_row(Oid relid, const Datum *values, const bool *nulls, int natts, bool if_new)
 {
 	bool		subject = relid == tables()->decision &&
 		!nulls[Anum_decision_subject - 1];
 	RowInserter *inserter = begin(relid, subject, 1);
-	TupleTableSlot *slot = next_slot(inserter, values, nulls, natts);
-	bool		inserted = write_guarded(inserter, slot, if_new_in);
+	bool		inserted;
 
+	add_row(inserter, values, nulls, natts);
+	inserted = write_guarded(inserter, if_new);
 	end(inserter);
 	return inserted;
 }
@@ -288,16 +297,25 @@ void
 insert_one_of_many(RowInserter *inserter, const Datum *values, const bool *nulls,
 				   int natts)
 {
-	ExecMaterializeSlot(next_slot(inserter, values, nulls, natts));
-	if (++inserter->nslots == inserter->capacity)
-		(void) write_guarded(inserter, NULL, InvalidOid);
+	add_row(inserter, values, nulls, natts);
+	if (inserter->nslots == inserter->capacity)
+		insert_flush(inserter);
+}
+
+/*
+ * Write the rows that are waiting.
+ */
+void
+insert_flush(RowInserter *inserter)
+{
+	if (inserter->nslots > 0)
+		(void) write_guarded(inserter, false);
 }
 
 void
 insert_end(RowInserter *inserter)
 {
-	if (inserter->nslots > 0)
-		(void) write_guarded(inserter, NULL, InvalidOid);
+	insert_flush(inserter);
 	table_finish_bulk_insert(inserter->rel, 0);
 	FreeBulkInsertState(inserter->bulk);
 	end(inserter);

@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 extern bool insert_row(Oid relid, const Datum *values, const bool *nulls,
-					   int natts, Oid if_new_in);
+					   int natts, bool if_new);
 
 /* Inserting many rows */
 typedef struct RowInserter RowInserter;
@@ -16,6 +16,7 @@ typedef struct RowInserter RowInserter;
 extern RowInserter *insert_begin(Oid relid);
 extern void insert_one_of_many(RowInserter *inserter, const Datum *values,
 							   const bool *nulls, int natts);
+extern void insert_flush(RowInserter *inserter);
 extern void insert_end(RowInserter *inserter);
 
 /* Refusing to be called in the middle of something */

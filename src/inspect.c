@@ -13,15 +13,20 @@
 #include "arguments.h"
 #include "bandit.h"
 #include "compat.h"
-#include "current.h"
+#include "frontier.h"
 #include "state.h"
+#include "sums.h"
 
 PG_FUNCTION_INFO_V1(bandit_probabilities);
 PG_FUNCTION_INFO_V1(bandit_current_state);
-PG_FUNCTION_INFO_V1(bandit_replay);
+PG_FUNCTION_INFO_V1(bandit_verify);
 
 /* Sums that were made in another order agree up to this, relatively. */
 #define ROUNDING		1e-9
+
+/* A transaction that has just finished counts a moment later: wait for that. */
+#define MAX_TRIES		5
+#define TRY_AGAIN_AFTER	20000	/* microseconds */
 
 /*
  * bandit_probabilities(bandit): what bandit_choose would use now
@@ -31,21 +36,20 @@ bandit_probabilities(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	const Bandit *bandit;
-	const Learner *learner;
-	Fold	   *fold;
+	Sums		sums;
+	Learner		learner;
+	double	   *weights;
 	double		total;
 
-	if (PG_ARGISNULL(0))
-		null_argument("bandit");
-	PreventCommandIfParallelMode("bandit_probabilities()");
 	InitMaterializedSRF(fcinfo, 0);
 
-	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
-	fold = current_fold(current_state(bandit));
-	learner = &fold->learner;
-	total = learner_weights(learner, learner_step_size(learner, NO_DELAY),
-							learner->retired, fold->weights);
-	for (int i = 0; i < learner->params.arms; i++)
+	bandit = bandit_argument(fcinfo, "bandit_probabilities()");
+	sums_take_all(&sums, bandit, AccessShareLock);
+	sums_learner(&sums, bandit, &learner);
+	weights = palloc(learner.params.arms * sizeof(double));
+	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY),
+							learner.retired, weights);
+	for (int i = 0; i < learner.params.arms; i++)
 	{
 		Datum		values[2];
 		bool		nulls[2] = {0};
@@ -53,44 +57,72 @@ bandit_probabilities(PG_FUNCTION_ARGS)
 		if (bandit_is_retired(bandit, i))
 			continue;
 		values[0] = bandit->arms[i];
-		values[1] = Float8GetDatum(fold->weights[i] / total);
+		values[1] = Float8GetDatum(weights[i] / total);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	PG_RETURN_NULL();
 }
 
+/* The open rounds of a bandit, in ascending order, each one once. */
+typedef struct OpenList
+{
+	int64		newest_round;	/* later ones do not count yet */
+	int64	   *rounds;
+	int64		n;
+	int64		capacity;
+} OpenList;
+
+static int
+compare_rounds(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return x < y ? -1 : x > y ? 1 : 0;
+}
+
+static bool
+add_open_round(void *context, const DecisionRow *row)
+{
+	OpenList   *open = context;
+
+	if (row->ticket.round > open->newest_round)
+		return true;
+	if (open->n == open->capacity)
+	{
+		open->capacity *= 2;
+		open->rounds = repalloc_huge(open->rounds, open->capacity * sizeof(int64));
+	}
+	open->rounds[open->n++] = row->ticket.round;
+	return true;
+}
+
 /*
- * List the open rounds in ascending order, each one once; returns how many
- * there are.
+ * List the open rounds.
  *
  * Decisions that were made at the same time by several sessions have the same
  * round; they are numbered on, as if they had been made one after the other.
  */
-static int64
-list_open_rounds(const Fold *fold, int64 **rounds)
+static void
+list_open_rounds(const Sums *sums, OpenList *open)
 {
-	int64		previous = 0;
-	int64		n = 0;
-
-	*rounds = palloc_extended(sizeof(int64) * Max(fold->open_end - fold->open_first, 1),
-							  MCXT_ALLOC_HUGE);
-	for (int64 i = fold->open_first; i < fold->open_end; i++)
-	{
-		if (fold->open[i].closed)
-			continue;
-		previous = Max(fold->open[i].round, previous + 1);
-		(*rounds)[n++] = previous;
-	}
-	return n;
+	open->newest_round = sums->totals.counts.decisions;
+	open->n = 0;
+	open->capacity = 64;
+	open->rounds = palloc(open->capacity * sizeof(int64));
+	frontier_visit_open(&sums->frontier, sums->log.bandit_id, sums->log.epoch,
+						add_open_round, open);
+	qsort(open->rounds, open->n, sizeof(int64), compare_rounds);
+	for (int64 i = 1; i < open->n; i++)
+		open->rounds[i] = Max(open->rounds[i], open->rounds[i - 1] + 1);
 }
 
 /*
- * Copy the vectors of a fold to a state that leaves out the retired arms.
+ * Copy the vectors of a learner to a state that leaves out the retired arms.
  */
 static void
-copy_vectors(const Bandit *bandit, const Fold *fold, Learner *copy)
+copy_vectors(const Bandit *bandit, const Learner *learner, Learner *copy)
 {
-	const Learner *learner = &fold->learner;
 	int			n = 0;
 
 	for (int i = 0; i < learner->params.arms; i++)
@@ -100,11 +132,9 @@ copy_vectors(const Bandit *bandit, const Fold *fold, Learner *copy)
 		copy->z[n] = learner->z[i];
 		if (learner->params.algorithm == DEDA)
 		{
-			bool		tied = fold->tie_round[i] == learner->round;
-
 			copy->m[n] = learner->m[i];
-			copy->z_tie[n] = tied ? learner->z_tie[i] : 0;
-			copy->m_tie[n] = tied ? learner->m_tie[i] : 0;
+			copy->z_tie[n] = learner->z_tie[i];
+			copy->m_tie[n] = learner->m_tie[i];
 		}
 		n++;
 	}
@@ -117,38 +147,34 @@ Datum
 bandit_current_state(PG_FUNCTION_ARGS)
 {
 	const Bandit *bandit;
-	const Fold *fold;
-	const Learner *learner;
+	Sums		sums;
+	Learner		learner;
 	LearnerParams params;
 	BanditState *state;
 	Learner		copy;
-	int64	   *open = NULL;
-	int64		nopen = 0;
+	OpenList	open = {0};
 
-	if (PG_ARGISNULL(0))
-		null_argument("bandit");
-	PreventCommandIfParallelMode("bandit_current_state()");
-	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
-	fold = current_fold(current_state(bandit));
-	learner = &fold->learner;
+	bandit = bandit_argument(fcinfo, "bandit_current_state()");
+	sums_take_all(&sums, bandit, AccessShareLock);
+	sums_learner(&sums, bandit, &learner);
 
-	params = learner->params;
-	params.arms = learner->playable;
+	params = learner.params;
+	params.arms = learner.playable;
 	if (params.skipping)
-		nopen = list_open_rounds(fold, &open);
-	state = state_make(&params,
-					   nopen > 0 ? open_rounds_span(open[0], open[nopen - 1]) : 0);
+		list_open_rounds(&sums, &open);
+	state = state_make(&params, open.n > 0 ?
+					   open_rounds_span(open.rounds[0], open.rounds[open.n - 1]) : 0);
 	state_view(state, &copy);
 
-	copy.round = learner->round;
-	copy.outstanding = learner->outstanding;
-	copy.cumulative_delay = learner->cumulative_delay;
-	copy.longest_delay = learner->longest_delay;
-	copy.lbck = learner->lbck;
-	copy_vectors(bandit, fold, &copy);
+	copy.round = learner.round;
+	copy.outstanding = params.skipping ? open.n : learner.outstanding;
+	copy.cumulative_delay = learner.cumulative_delay;
+	copy.longest_delay = learner.longest_delay;
+	copy.lbck = learner.lbck;
+	copy_vectors(bandit, &learner, &copy);
 	copy.open.nwords = 0;
-	for (int64 i = 0; i < nopen; i++)
-		open_rounds_add(&copy.open, open[i]);
+	for (int64 i = 0; i < open.n; i++)
+		open_rounds_add(&copy.open, open.rounds[i]);
 	state_store(state, &copy);
 
 	/* somebody may have deleted rows of the log */
@@ -161,54 +187,82 @@ bandit_current_state(PG_FUNCTION_ARGS)
 }
 
 /*
- * Are two sums the same, but for rounding?  If not, say so.
+ * Are two sums, of an arm or of none, the same but for rounding?  If not, say so
+ * unless the caller wants to try again.
  */
 static bool
-same_sum(const char *name, double running, double replayed)
+same_sum(const char *name, int arm, double running, double folded, bool quietly)
 {
-	if (fabs(running - replayed) <= ROUNDING * fmax(1, fmax(fabs(running), fabs(replayed))))
+	if (fabs(running - folded) <= ROUNDING * fmax(1, fmax(fabs(running), fabs(folded))))
 		return true;
-	ereport(NOTICE,
-			(errmsg("%s is %s in the running state, but %s in the log", name,
-					number_text(running), number_text(replayed))));
+	if (!quietly)
+		ereport(NOTICE,
+				(errmsg("%s is %s in the running state, but %s in the log",
+						arm < 0 ? name : psprintf("%s of arm %d", name, arm + 1),
+						number_text(running), number_text(folded))));
 	return false;
 }
 
 /*
- * bandit_replay(bandit): does the running state equal that which the log makes
- * when it is folded again from the start?
+ * Compare two totals.
  */
-Datum
-bandit_replay(PG_FUNCTION_ARGS)
+static bool
+same_totals(const Totals *running, const Totals *folded, bool quietly)
 {
-	const Bandit *bandit;
-	const Fold *replayed;
-	Fold	   *running;
-	const Learner *a;
-	const Learner *b;
+	static const char *const names[NUM_ARM_SUMS] = {
+		[ARM_Z] = "z",
+		[ARM_DECISIONS] = "number of decisions",
+		[ARM_CLOSED] = "number of settled decisions",
+		[ARM_SETTLED] = "number of losses",
+		[ARM_LOSS] = "sum of losses",
+		[ARM_INVERSE] = "sum of inverse probabilities",
+		[ARM_INVERSE2] = "sum of squared inverse probabilities",
+		[ARM_WEIGHTED] = "sum of weighted losses",
+		[ARM_WEIGHTED_INVERSE] = "sum of doubly weighted losses",
+		[ARM_WEIGHTED2] = "sum of squared weighted losses",
+		[ARM_M] = "m"
+	};
+	const Counts *a = &running->counts;
+	const Counts *b = &folded->counts;
 	bool		same;
 
-	if (PG_ARGISNULL(0))
-		null_argument("bandit");
-	PreventCommandIfParallelMode("bandit_replay()");
-	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
-	replayed = current_replay(bandit, &running);
-	a = &running->learner;
-	b = &replayed->learner;
-
-	same = same_sum("round", a->round, b->round);
-	same &= same_sum("outstanding", a->outstanding, b->outstanding);
-	same &= same_sum("cumulative_delay", a->cumulative_delay, b->cumulative_delay);
-	same &= same_sum("longest_delay", a->longest_delay, b->longest_delay);
-	same &= same_sum("lbck", a->lbck, b->lbck);
-	for (int i = 0; i < a->params.arms; i++)
+	same = same_sum("round", -1, a->decisions, b->decisions, quietly);
+	same &= same_sum("outstanding", -1, a->decisions - a->closed, b->decisions - b->closed, quietly);
+	same &= same_sum("skipped", -1, a->skipped, b->skipped, quietly);
+	same &= same_sum("expired", -1, a->expired, b->expired, quietly);
+	same &= same_sum("cumulative_delay", -1, a->cumulative_delay, b->cumulative_delay, quietly);
+	same &= same_sum("longest_delay", -1, fmax(a->announced_delay, a->longest_delay),
+					 fmax(b->announced_delay, b->longest_delay), quietly);
+	same &= same_sum("lbck", -1, a->lbck, b->lbck, quietly);
+	for (int arm = 0; arm < Min(running->arms, folded->arms); arm++)
 	{
-		same &= same_sum(psprintf("z of arm %d", i + 1), a->z[i], b->z[i]);
-		if (a->m != NULL)
-			same &= same_sum(psprintf("m of arm %d", i + 1), a->m[i], b->m[i]);
+		/* which rounds had ties is forgotten when rows are removed */
+		for (int i = 0; i < NUM_ARM_SUMS; i++)
+			same &= (i >= ARM_TIE_ROUND && i <= ARM_M_TIE) ||
+				same_sum(names[i], arm, totals_vector(running, i)[arm],
+						 totals_vector(folded, i)[arm], quietly);
 	}
-	same &= same_sum("number of open decisions",
-					 running->open_end - running->open_first - running->open_closed,
-					 replayed->open_end - replayed->open_first - replayed->open_closed);
-	PG_RETURN_BOOL(same);
+	return same;
+}
+
+/*
+ * bandit_verify(bandit): are the running sums those that the log makes when it is
+ * folded again from the start?
+ */
+Datum
+bandit_verify(PG_FUNCTION_ARGS)
+{
+	const Bandit *bandit;
+	Totals		running;
+	Totals		folded;
+
+	bandit = bandit_argument(fcinfo, "bandit_verify()");
+	for (int try = 0; try < MAX_TRIES; try++)
+	{
+		sums_take_twice(bandit, &running, &folded);
+		if (same_totals(&running, &folded, try < MAX_TRIES - 1))
+			PG_RETURN_BOOL(true);
+		pg_usleep(TRY_AGAIN_AFTER);
+	}
+	PG_RETURN_BOOL(false);
 }

@@ -1,6 +1,7 @@
 /*
  * log.c
- *	  The append-only log of managed bandits: dexp3.decision and dexp3.feedback.
+ *	  The append-only log of managed bandits: dexp3.decision, dexp3.feedback and
+ *	  dexp3.trimmed.
  *
  * Rows are written directly, not through the executor, see insert.c; the
  * callers refuse in read-only transactions and check privileges.  Every row
@@ -8,32 +9,32 @@
  * here.
  *
  * Nothing waits.  A decision gets a new identifier, so nobody can hold it.  A
- * settlement is inserted speculatively, as INSERT ... ON CONFLICT DO NOTHING
- * does: if there already is one, even of a transaction that is still running,
- * ours is withdrawn and the caller is told.
+ * row of dexp3.feedback is inserted speculatively, as INSERT ... ON CONFLICT DO
+ * NOTHING does: if the decision has one already, even of a transaction that is
+ * still running, ours is withdrawn and the caller is told.
  *
- * Reads use SnapshotSelf, "committed by now, or ours", and the caller compares
- * xact with the moment it wants to see.  That is the same as a snapshot of that
- * moment, since rows are only ever inserted; and it leaves serializable
- * transactions alone, which would otherwise fail whenever two of them use the
- * same bandit.
+ * Serializable transactions would fail whenever two of them use the same bandit,
+ * if their reads were watched.  So scans fetch rows with a snapshot that is not
+ * watched, SnapshotAny or SnapshotSelf ("committed by now, or ours"), and test
+ * what they fetch against the snapshot that the caller wants.
+ *
+ * Lock first, then look: whoever uses sums of the log locks its tables before,
+ * with log_lock(), so that TRUNCATE cannot come between.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/pg_authid.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
+#include "common/hashfn.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -47,6 +48,61 @@
 #include "tables.h"
 
 /*
+ * Return a number that changes with the files of the log's tables: TRUNCATE, a
+ * rewrite or a new installation of the extension make it another log.
+ */
+static uint64
+log_identity(void)
+{
+	static uint64 generation = 0;
+	static uint64 identity = 0;
+
+	if (generation != tables_generation())
+	{
+		Oid			oids[3] = {tables()->decision, tables()->feedback, tables()->trimmed};
+
+		identity = 0;
+		for (int i = 0; i < 3; i++)
+		{
+			Relation	rel = table_open(oids[i], NoLock);
+			Oid			content[2] = {oids[i], rel->rd_rel->relfilenode};
+
+			identity = hash_bytes_extended((const unsigned char *) content,
+										   sizeof(content), identity);
+			table_close(rel, NoLock);
+		}
+		generation = tables_generation();
+	}
+	return identity;
+}
+
+/*
+ * Lock the tables of the log until the end of the transaction, and return the
+ * log's identity.
+ */
+uint64
+log_lock(LOCKMODE lockmode)
+{
+	Tables		locked;
+
+	for (;;)
+	{
+		locked = *tables();
+		LockRelationOid(locked.decision, lockmode);
+		LockRelationOid(locked.feedback, lockmode);
+		LockRelationOid(locked.trimmed, AccessShareLock);
+		/* news may have come with a lock */
+		if (tables()->decision == locked.decision &&
+			tables()->feedback == locked.feedback &&
+			tables()->trimmed == locked.trimmed)
+			return log_identity();
+		UnlockRelationOid(locked.decision, lockmode);
+		UnlockRelationOid(locked.feedback, lockmode);
+		UnlockRelationOid(locked.trimmed, AccessShareLock);
+	}
+}
+
+/*
  * Return the transaction that log rows written now belong to.
  */
 uint64
@@ -55,30 +111,30 @@ log_current_xact(void)
 	return U64FromFullTransactionId(GetTopFullTransactionId());
 }
 
-static Datum
+Datum
 xact_datum(uint64 xact)
 {
 	return FullTransactionIdGetDatum(FullTransactionIdFromU64(xact));
 }
 
 static void
-form_decision(const Decision *decision, Datum *values, bool *nulls)
+form_decision(const DecisionRow *row, Datum *values, bool *nulls)
 {
-	const Ticket *ticket = &decision->ticket;
+	const Ticket *ticket = &row->ticket;
 
 	memset(nulls, 0, sizeof(bool) * Natts_decision);
-	values[Anum_decision_decision_id - 1] = Int64GetDatum(decision->decision_id);
-	values[Anum_decision_bandit_id - 1] = Int32GetDatum(decision->bandit_id);
-	values[Anum_decision_epoch - 1] = Int32GetDatum(decision->epoch);
+	values[Anum_decision_decision_id - 1] = Int64GetDatum(row->decision_id);
+	values[Anum_decision_bandit_id - 1] = Int32GetDatum(row->bandit_id);
+	values[Anum_decision_epoch - 1] = Int32GetDatum(row->epoch);
 	values[Anum_decision_round - 1] = Int64GetDatum(ticket->round);
-	values[Anum_decision_outstanding - 1] = Int64GetDatum(decision->outstanding);
+	values[Anum_decision_outstanding - 1] = Int64GetDatum(row->outstanding);
 	values[Anum_decision_probability - 1] = Float8GetDatum(ticket->probability);
 	values[Anum_decision_gamma - 1] = Float8GetDatum(ticket->gamma);
-	values[Anum_decision_decided_at - 1] = TimestampTzGetDatum(decision->decided_at);
+	values[Anum_decision_decided_at - 1] = TimestampTzGetDatum(row->decided_at);
 	values[Anum_decision_xact - 1] = xact_datum(log_current_xact());
 	values[Anum_decision_arm - 1] = Int32GetDatum(ticket->arm + 1);
-	values[Anum_decision_delay - 1] = Int32GetDatum((int32) decision->delay);
-	nulls[Anum_decision_delay - 1] = decision->delay == NO_DELAY;
+	values[Anum_decision_delay - 1] = Int32GetDatum((int32) row->delay);
+	nulls[Anum_decision_delay - 1] = row->delay == NO_DELAY;
 
 	/* only "deda" has them, and a null takes no room */
 	values[Anum_decision_z - 1] = Float8GetDatum(ticket->z);
@@ -86,18 +142,18 @@ form_decision(const Decision *decision, Datum *values, bool *nulls)
 	values[Anum_decision_m - 1] = Float8GetDatum(ticket->m);
 	nulls[Anum_decision_m - 1] = ticket->m == 0;
 
-	values[Anum_decision_subject - 1] = PointerGetDatum(decision->subject);
-	nulls[Anum_decision_subject - 1] = decision->subject == NULL;
+	values[Anum_decision_subject - 1] = PointerGetDatum(row->subject);
+	nulls[Anum_decision_subject - 1] = row->subject == NULL;
 }
 
 void
-log_append_decision(const Decision *decision)
+log_append_decision(const DecisionRow *row)
 {
 	Datum		values[Natts_decision];
 	bool		nulls[Natts_decision];
 
-	form_decision(decision, values, nulls);
-	(void) insert_row(tables()->decision, values, nulls, Natts_decision, InvalidOid);
+	form_decision(row, values, nulls);
+	(void) insert_row(tables()->decision, values, nulls, Natts_decision, false);
 }
 
 /*
@@ -111,51 +167,52 @@ log_begin_decisions(void)
 }
 
 void
-log_append_one_of_many(RowInserter *inserter, const Decision *decision)
+log_append_one_of_many(RowInserter *inserter, const DecisionRow *row)
 {
 	Datum		values[Natts_decision];
 	bool		nulls[Natts_decision];
 
-	form_decision(decision, values, nulls);
+	form_decision(row, values, nulls);
 	insert_one_of_many(inserter, values, nulls, Natts_decision);
 }
 
 /*
- * Append a settlement, unless the decision has one already: then return false.
+ * Append a row of dexp3.feedback, unless the decision has one already: then
+ * return false.
  */
 bool
-log_append_settlement(const Settlement *settlement)
+log_append_feedback(const FeedbackRow *row)
 {
 	Datum		values[Natts_feedback];
 	bool		nulls[Natts_feedback] = {0};
-	const Feedback *feedback = &settlement->feedback;
-	bool		skipped = settlement->skipped;
+	const FeedbackTerms *terms = &row->terms;
+	bool		skipped = row->settled_by == SETTLED_BY_SKIPPING;
 
-	values[Anum_feedback_decision_id - 1] = Int64GetDatum(settlement->decision_id);
-	values[Anum_feedback_bandit_id - 1] = Int32GetDatum(settlement->bandit_id);
-	values[Anum_feedback_epoch - 1] = Int32GetDatum(settlement->epoch);
-	values[Anum_feedback_round - 1] = Int64GetDatum(settlement->round);
-	values[Anum_feedback_delay - 1] = Int64GetDatum(feedback->delay);
-	values[Anum_feedback_received_at - 1] = TimestampTzGetDatum(settlement->received_at);
+	values[Anum_feedback_decision_id - 1] = Int64GetDatum(row->decision_id);
+	values[Anum_feedback_bandit_id - 1] = Int32GetDatum(row->bandit_id);
+	values[Anum_feedback_epoch - 1] = Int32GetDatum(row->epoch);
+	values[Anum_feedback_round - 1] = Int64GetDatum(row->round);
+	values[Anum_feedback_delay - 1] = Int64GetDatum(terms->delay);
+	values[Anum_feedback_received_at - 1] = TimestampTzGetDatum(row->received_at);
 	values[Anum_feedback_xact - 1] = xact_datum(log_current_xact());
-	values[Anum_feedback_loss - 1] = Float8GetDatum(settlement->loss);
+	values[Anum_feedback_arm - 1] = Int32GetDatum(terms->arm + 1);
+	values[Anum_feedback_probability - 1] = Float8GetDatum(row->probability);
+	nulls[Anum_feedback_probability - 1] = skipped;
+	values[Anum_feedback_loss - 1] = Float8GetDatum(row->loss);
 	nulls[Anum_feedback_loss - 1] = skipped;
-	values[Anum_feedback_estimate - 1] = Float8GetDatum(feedback->estimate);
+	values[Anum_feedback_estimate - 1] = Float8GetDatum(terms->estimate);
 	nulls[Anum_feedback_estimate - 1] = skipped;
-	values[Anum_feedback_arm - 1] = Int32GetDatum(feedback->arm + 1);
-	nulls[Anum_feedback_arm - 1] = skipped;
 
 	/* only "deda" has them */
-	values[Anum_feedback_expected - 1] = Float8GetDatum(feedback->expected);
-	nulls[Anum_feedback_expected - 1] = skipped || feedback->expected == 0;
-	values[Anum_feedback_lbck - 1] = Float8GetDatum(feedback->lbck);
-	nulls[Anum_feedback_lbck - 1] = skipped || feedback->lbck == 0;
+	values[Anum_feedback_expected - 1] = Float8GetDatum(terms->expected);
+	nulls[Anum_feedback_expected - 1] = skipped || terms->expected == 0;
+	values[Anum_feedback_lbck - 1] = Float8GetDatum(terms->lbck);
+	nulls[Anum_feedback_lbck - 1] = skipped || terms->lbck == 0;
 
 	values[Anum_feedback_expired - 1] = BoolGetDatum(true);
-	nulls[Anum_feedback_expired - 1] = !settlement->expired;
+	nulls[Anum_feedback_expired - 1] = row->settled_by != SETTLED_BY_EXPIRY;
 
-	return insert_row(tables()->feedback, values, nulls, Natts_feedback,
-					  tables()->feedback_pkey);
+	return insert_row(tables()->feedback, values, nulls, Natts_feedback, true);
 }
 
 /* ----------
@@ -172,58 +229,19 @@ typedef struct RowScan
 	TupleTableSlot *slot;
 } RowScan;
 
-/* By which index to scan. */
-typedef enum LogOrder
-{
-	BY_ID,						/* of the decision */
-	BY_XACT,					/* by bandit, epoch, xact */
-	BY_SUBJECT					/* by bandit, subject, decision; decisions only */
-} LogOrder;
-
-static Oid
-log_table(LogTable table)
-{
-	switch (table)
-	{
-		case LOG_DECISIONS:
-			return tables()->decision;
-		case LOG_SETTLEMENTS:
-			return tables()->feedback;
-		case LOG_TRIMMED:
-			return tables()->trimmed;
-	}
-	return InvalidOid;			/* not reached */
-}
-
-static Oid
-log_index(LogTable table, LogOrder order)
-{
-	switch (table)
-	{
-		case LOG_DECISIONS:
-			return order == BY_ID ? tables()->decision_pkey :
-				order == BY_XACT ? tables()->decision_log_idx :
-				tables()->decision_subject_idx;
-		case LOG_SETTLEMENTS:
-			return order == BY_ID ? tables()->feedback_pkey :
-				tables()->feedback_log_idx;
-		case LOG_TRIMMED:
-			return tables()->trimmed_log_idx;
-	}
-	return InvalidOid;			/* not reached */
-}
-
+/*
+ * Begin a scan.  The log's tables must have been locked, with log_lock(), or be
+ * looked at for a row that may as well be gone.
+ */
 static void
-begin_rows(RowScan *rows, LogTable table, LogOrder order, Snapshot snapshot,
-		   ScanKey keys, int nkeys)
+begin_rows(RowScan *rows, Oid table, Oid index, Snapshot snapshot, ScanKey keys, int nkeys)
 {
-	/* opening a table may bring news about its indexes, so ask for them then */
-	rows->table = table_open_checked(log_table(table), AccessShareLock);
-	rows->index = index_open(log_index(table, order), AccessShareLock);
+	rows->table = table_open_checked(table, AccessShareLock);
+	rows->index = index_open(index, AccessShareLock);
 	rows->slot = MakeSingleTupleTableSlot(RelationGetDescr(rows->table),
 										  table_slot_callbacks(rows->table));
 	rows->scan = BeginIndexScan(rows->table, rows->index, snapshot, nkeys);
-	rows->scan->xs_want_itup = order == BY_XACT;
+	rows->scan->xs_want_itup = true;
 	index_rescan(rows->scan, keys, nkeys, NULL, 0);
 }
 
@@ -240,12 +258,12 @@ end_rows(RowScan *rows)
  * Find the row of a decision in one of the tables.
  */
 static bool
-begin_row_by_id(RowScan *rows, LogTable table, Snapshot snapshot, int64 decision_id)
+begin_row_by_id(RowScan *rows, Oid table, Oid index, Snapshot snapshot, int64 decision_id)
 {
 	ScanKeyData key;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(decision_id));
-	begin_rows(rows, table, BY_ID, snapshot, &key, 1);
+	begin_rows(rows, table, index, snapshot, &key, 1);
 	return index_getnext_slot(rows->scan, ForwardScanDirection, rows->slot);
 }
 
@@ -267,21 +285,22 @@ arm_or_none(Datum value, bool isnull)
 }
 
 static void
-read_decision(TupleTableSlot *slot, Decision *decision)
+read_decision(TupleTableSlot *slot, DecisionRow *row)
 {
 	Datum	   *values = slot->tts_values;
 	bool	   *nulls = slot->tts_isnull;
-	Ticket	   *ticket = &decision->ticket;
+	Ticket	   *ticket = &row->ticket;
 
 	slot_getallattrs(slot);
-	decision->decision_id = DatumGetInt64(values[Anum_decision_decision_id - 1]);
-	decision->bandit_id = DatumGetInt32(values[Anum_decision_bandit_id - 1]);
-	decision->epoch = DatumGetInt32(values[Anum_decision_epoch - 1]);
-	decision->outstanding = DatumGetInt64(values[Anum_decision_outstanding - 1]);
-	decision->delay = nulls[Anum_decision_delay - 1] ? NO_DELAY :
+	row->decision_id = DatumGetInt64(values[Anum_decision_decision_id - 1]);
+	row->bandit_id = DatumGetInt32(values[Anum_decision_bandit_id - 1]);
+	row->epoch = DatumGetInt32(values[Anum_decision_epoch - 1]);
+	row->outstanding = DatumGetInt64(values[Anum_decision_outstanding - 1]);
+	row->delay = nulls[Anum_decision_delay - 1] ? NO_DELAY :
 		DatumGetInt32(values[Anum_decision_delay - 1]);
-	decision->decided_at = DatumGetTimestampTz(values[Anum_decision_decided_at - 1]);
-	decision->subject = NULL;
+	row->decided_at = DatumGetTimestampTz(values[Anum_decision_decided_at - 1]);
+	row->xact = U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_decision_xact - 1]));
+	row->subject = NULL;
 	ticket->round = DatumGetInt64(values[Anum_decision_round - 1]);
 	ticket->arm = arm_or_none(values[Anum_decision_arm - 1],
 							  nulls[Anum_decision_arm - 1]);
@@ -294,110 +313,90 @@ read_decision(TupleTableSlot *slot, Decision *decision)
 }
 
 static void
-read_settlement(TupleTableSlot *slot, Settlement *settlement)
+read_feedback(TupleTableSlot *slot, FeedbackRow *row)
 {
 	Datum	   *values = slot->tts_values;
 	bool	   *nulls = slot->tts_isnull;
-	Feedback   *feedback = &settlement->feedback;
+	FeedbackTerms *terms = &row->terms;
 
 	slot_getallattrs(slot);
-	settlement->decision_id = DatumGetInt64(values[Anum_feedback_decision_id - 1]);
-	settlement->bandit_id = DatumGetInt32(values[Anum_feedback_bandit_id - 1]);
-	settlement->epoch = DatumGetInt32(values[Anum_feedback_epoch - 1]);
-	settlement->round = DatumGetInt64(values[Anum_feedback_round - 1]);
-	settlement->received_at = DatumGetTimestampTz(values[Anum_feedback_received_at - 1]);
-	settlement->skipped = nulls[Anum_feedback_loss - 1];
-	settlement->expired = table_has_column(slot->tts_tupleDescriptor,
-										   Anum_feedback_expired) &&
-		!nulls[Anum_feedback_expired - 1];
-	settlement->loss = float8_or_zero(values[Anum_feedback_loss - 1],
-									  settlement->skipped);
-	feedback->delay = DatumGetInt64(values[Anum_feedback_delay - 1]);
-	feedback->arm = arm_or_none(values[Anum_feedback_arm - 1],
-								nulls[Anum_feedback_arm - 1]);
-	feedback->estimate = float8_or_zero(values[Anum_feedback_estimate - 1],
-										nulls[Anum_feedback_estimate - 1]);
-	feedback->expected = float8_or_zero(values[Anum_feedback_expected - 1],
-										nulls[Anum_feedback_expected - 1]);
-	feedback->lbck = float8_or_zero(values[Anum_feedback_lbck - 1],
-									nulls[Anum_feedback_lbck - 1]);
+	row->decision_id = DatumGetInt64(values[Anum_feedback_decision_id - 1]);
+	row->bandit_id = DatumGetInt32(values[Anum_feedback_bandit_id - 1]);
+	row->epoch = DatumGetInt32(values[Anum_feedback_epoch - 1]);
+	row->round = DatumGetInt64(values[Anum_feedback_round - 1]);
+	row->received_at = DatumGetTimestampTz(values[Anum_feedback_received_at - 1]);
+	row->settled_by = nulls[Anum_feedback_loss - 1] ? SETTLED_BY_SKIPPING :
+		!nulls[Anum_feedback_expired - 1] ? SETTLED_BY_EXPIRY : SETTLED_BY_FEEDBACK;
+	row->loss = float8_or_zero(values[Anum_feedback_loss - 1],
+							   nulls[Anum_feedback_loss - 1]);
+	row->probability = float8_or_zero(values[Anum_feedback_probability - 1],
+									  nulls[Anum_feedback_probability - 1]);
+	terms->delay = DatumGetInt64(values[Anum_feedback_delay - 1]);
+	terms->arm = arm_or_none(values[Anum_feedback_arm - 1],
+							 nulls[Anum_feedback_arm - 1]);
+	terms->estimate = float8_or_zero(values[Anum_feedback_estimate - 1],
+									 nulls[Anum_feedback_estimate - 1]);
+	terms->expected = float8_or_zero(values[Anum_feedback_expected - 1],
+									 nulls[Anum_feedback_expected - 1]);
+	terms->lbck = float8_or_zero(values[Anum_feedback_lbck - 1],
+								 nulls[Anum_feedback_lbck - 1]);
 }
 
 /*
- * Return the numbers of an array without nulls.
- */
-static const double *
-read_numbers(Datum value, int *n)
-{
-	ArrayType  *array = DatumGetArrayTypeP(value);
-
-	if (array_contains_nulls(array) || ARR_ELEMTYPE(array) != FLOAT8OID)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("wrong array in dexp3.trimmed")));
-	*n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	return (const double *) ARR_DATA_PTR(array);
-}
-
-/*
- * Read a row of dexp3.trimmed; its vectors live in the current context.
+ * Read a row of dexp3.trimmed; its sums live in the current context.
  */
 static void
-read_trimmed(TupleTableSlot *slot, Trimmed *trimmed)
+read_trimmed(TupleTableSlot *slot, TrimmedRow *row)
 {
 	Datum	   *values = slot->tts_values;
-	int			m_arms;
+	ArrayType  *sums;
 
 	slot_getallattrs(slot);
-	trimmed->xact = U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_trimmed_xact - 1]));
-	trimmed->newest_xact =
+	row->xact = U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_trimmed_xact - 1]));
+	row->newest_xact =
 		U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_trimmed_newest_xact - 1]));
-	trimmed->rounds = DatumGetInt64(values[Anum_trimmed_rounds - 1]);
-	trimmed->cumulative_delay = DatumGetFloat8(values[Anum_trimmed_cumulative_delay - 1]);
-	trimmed->longest_delay = (double) DatumGetInt64(values[Anum_trimmed_longest_delay - 1]);
-	trimmed->lbck = DatumGetFloat8(values[Anum_trimmed_lbck - 1]);
-	trimmed->z = read_numbers(values[Anum_trimmed_z - 1], &trimmed->arms);
-	trimmed->m = read_numbers(values[Anum_trimmed_m - 1], &m_arms);
-	if (m_arms != trimmed->arms)
+	row->rounds = DatumGetInt64(values[Anum_trimmed_rounds - 1]);
+	row->skipped = DatumGetInt64(values[Anum_trimmed_skipped_rounds - 1]);
+	row->expired = DatumGetInt64(values[Anum_trimmed_expired_rounds - 1]);
+	row->cumulative_delay = DatumGetFloat8(values[Anum_trimmed_cumulative_delay - 1]);
+	row->longest_delay = (double) DatumGetInt64(values[Anum_trimmed_longest_delay - 1]);
+	row->lbck = DatumGetFloat8(values[Anum_trimmed_lbck - 1]);
+	row->last_decision = DatumGetTimestampTz(values[Anum_trimmed_last_decision - 1]);
+	row->last_feedback = slot->tts_isnull[Anum_trimmed_last_feedback - 1] ? DT_NOBEGIN :
+		DatumGetTimestampTz(values[Anum_trimmed_last_feedback - 1]);
+
+	sums = DatumGetArrayTypeP(values[Anum_trimmed_sums - 1]);
+	if (ARR_NDIM(sums) != 2 || array_contains_nulls(sums))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("wrong array in dexp3.trimmed")));
+	row->nsums = ARR_DIMS(sums)[0];
+	row->arms = ARR_DIMS(sums)[1];
+	row->sums = (const double *) ARR_DATA_PTR(sums);
 }
 
-/*
- * Is the row that was fetched still the one of the index entry?  On a standby
- * vacuum does not wait for this scan, and its place may have been taken.
- */
-static bool
-is_same_row(LogTable table, TupleTableSlot *slot, int32 bandit_id, Datum xact)
+static uint64
+index_xact(IndexScanDesc scan)
 {
 	bool		isnull;
-	Datum		row_bandit_id;
-	Datum		row_xact;
 
-	row_bandit_id = slot_getattr(slot, table == LOG_DECISIONS ? Anum_decision_bandit_id :
-								 table == LOG_SETTLEMENTS ? Anum_feedback_bandit_id :
-								 Anum_trimmed_bandit_id, &isnull);
-	row_xact = slot_getattr(slot, table == LOG_DECISIONS ? Anum_decision_xact :
-							table == LOG_SETTLEMENTS ? Anum_feedback_xact :
-							Anum_trimmed_xact, &isnull);
-	return DatumGetInt32(row_bandit_id) == bandit_id &&
-		FullTransactionIdEquals(DatumGetFullTransactionId(row_xact),
-								DatumGetFullTransactionId(xact));
+	return U64FromFullTransactionId(DatumGetFullTransactionId(index_getattr(scan->xs_itup, 3,
+																			scan->xs_itupdesc, &isnull)));
 }
 
 /*
  * Visit the rows of a bandit that transactions from `from` on and before
- * `before` have written, if they are wanted.  With many sessions at work a good
- * part is not: then the index entry tells, and the row need not be fetched.
+ * `before` have written, if they are wanted and the snapshot sees them.  The
+ * index entry tells whose they are, before the row is fetched.
  */
 void
 log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 before,
-		 LogFilter wanted, LogVisitor visit, void *context)
+		 Snapshot snapshot, LogFilter wanted, LogVisitor visit, void *context)
 {
 	RowScan		rows;
 	ScanKeyData keys[4];
-	MemoryContext vectors = NULL;
+	MemoryContext row_context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 row",
+													  ALLOCSET_DEFAULT_SIZES);
 
 	/* the columns of the index: bandit_id, epoch, xact */
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
@@ -405,58 +404,153 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_XID8GE, xact_datum(from));
 	ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_XID8LT, xact_datum(before));
 
-	begin_rows(&rows, table, BY_XACT, SnapshotSelf, keys, lengthof(keys));
+	begin_rows(&rows,
+			   table == LOG_DECISIONS ? tables()->decision :
+			   table == LOG_FEEDBACK ? tables()->feedback : tables()->trimmed,
+			   table == LOG_DECISIONS ? tables()->decision_log_idx :
+			   table == LOG_FEEDBACK ? tables()->feedback_log_idx : tables()->trimmed_log_idx,
+			   SnapshotAny, keys, lengthof(keys));
 	while (index_getnext_tid(rows.scan, ForwardScanDirection) != NULL)
 	{
-		bool		isnull;
-		Datum		xact = index_getattr(rows.scan->xs_itup, 3,
-										 rows.scan->xs_itupdesc, &isnull);
-
 		CHECK_FOR_INTERRUPTS();
-		if (!wanted(context, U64FromFullTransactionId(DatumGetFullTransactionId(xact))) ||
-			!index_fetch_heap(rows.scan, rows.slot) ||
-			!is_same_row(table, rows.slot, bandit_id, xact))
+		if (!wanted(context, index_xact(rows.scan)))
 			continue;
-		if (table == LOG_DECISIONS)
+		while (index_fetch_heap(rows.scan, rows.slot))
 		{
-			Decision	decision;
-
-			read_decision(rows.slot, &decision);
-			visit(context, &decision);
-		}
-		else if (table == LOG_SETTLEMENTS)
-		{
-			Settlement	settlement;
-
-			read_settlement(rows.slot, &settlement);
-			visit(context, &settlement);
-		}
-		else
-		{
-			Trimmed		trimmed;
 			MemoryContext old;
 
-			if (vectors == NULL)
-				vectors = AllocSetContextCreate(CurrentMemoryContext, "dexp3 vectors",
-												ALLOCSET_DEFAULT_SIZES);
-			old = MemoryContextSwitchTo(vectors);
-			read_trimmed(rows.slot, &trimmed);
+			old = MemoryContextSwitchTo(row_context);
+			if (!table_tuple_satisfies_snapshot(rows.table, rows.slot, snapshot))
+				;
+			else if (table == LOG_DECISIONS)
+			{
+				DecisionRow decision;
+
+				read_decision(rows.slot, &decision);
+				visit(context, &decision);
+			}
+			else if (table == LOG_FEEDBACK)
+			{
+				FeedbackRow feedback;
+
+				read_feedback(rows.slot, &feedback);
+				visit(context, &feedback);
+			}
+			else
+			{
+				TrimmedRow	trimmed;
+
+				read_trimmed(rows.slot, &trimmed);
+				visit(context, &trimmed);
+			}
 			MemoryContextSwitchTo(old);
-			visit(context, &trimmed);
-			MemoryContextReset(vectors);
+			MemoryContextReset(row_context);
+			if (!rows.scan->xs_heap_continue)
+				break;
 		}
 	}
 	end_rows(&rows);
-	if (vectors != NULL)
-		MemoryContextDelete(vectors);
+	MemoryContextDelete(row_context);
 }
+
+/* ----------
+ * Decisions one by one
+ * ----------
+ */
+
+struct DecisionWalk
+{
+	RowScan		rows;
+	ScanKeyData keys[4];		/* bandit_id, epoch, then xact and decision_id */
+	ScanKeyData place[2];		/* these two as a row, unless for one
+								 * transaction */
+};
+
+/*
+ * Begin to read the decisions of a bandit behind a place, in the order of
+ * transactions and, within one, of decisions.
+ */
+DecisionWalk *
+log_begin_walk(int32 bandit_id, int32 epoch, uint64 xact, int64 decision_id,
+			   bool one_transaction)
+{
+	DecisionWalk *walk = palloc0(sizeof(DecisionWalk));
+	ScanKey		keys = walk->keys;
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(epoch));
+	if (one_transaction)
+	{
+		ScanKeyInit(&keys[2], 3, BTEqualStrategyNumber, F_XID8EQ, xact_datum(xact));
+		ScanKeyInit(&keys[3], 4, BTGreaterStrategyNumber, F_INT8GT,
+					Int64GetDatum(decision_id));
+	}
+	else
+	{
+		/* (xact, decision_id) > (..., ...) */
+		ScanKeyEntryInitialize(&walk->place[0], SK_ROW_MEMBER, 3, BTGreaterStrategyNumber,
+							   InvalidOid, InvalidOid, F_XID8CMP, xact_datum(xact));
+		ScanKeyEntryInitialize(&walk->place[1], SK_ROW_MEMBER | SK_ROW_END, 4,
+							   BTGreaterStrategyNumber, InvalidOid, InvalidOid,
+							   F_BTINT8CMP, Int64GetDatum(decision_id));
+		keys[2].sk_flags = SK_ROW_HEADER;
+		keys[2].sk_attno = 3;
+		keys[2].sk_strategy = BTGreaterStrategyNumber;
+		keys[2].sk_argument = PointerGetDatum(walk->place);
+	}
+	begin_rows(&walk->rows, tables()->decision, tables()->decision_log_idx, SnapshotSelf,
+			   keys, one_transaction ? 4 : 3);
+	return walk;
+}
+
+/*
+ * Go to the next index entry, and tell its place.
+ */
+bool
+log_next_place(DecisionWalk *walk, uint64 *xact, int64 *decision_id)
+{
+	RowScan    *rows = &walk->rows;
+	bool		isnull;
+
+	CHECK_FOR_INTERRUPTS();
+	if (index_getnext_tid(rows->scan, ForwardScanDirection) == NULL)
+		return false;
+	*xact = index_xact(rows->scan);
+	*decision_id = DatumGetInt64(index_getattr(rows->scan->xs_itup, 4,
+											   rows->scan->xs_itupdesc, &isnull));
+	return true;
+}
+
+/*
+ * Read the decision at this place; false if its row is not there for us.
+ */
+bool
+log_read_place(DecisionWalk *walk, DecisionRow *row)
+{
+	if (!index_fetch_heap(walk->rows.scan, walk->rows.slot))
+		return false;
+	read_decision(walk->rows.slot, row);
+	return true;
+}
+
+void
+log_end_walk(DecisionWalk *walk)
+{
+	end_rows(&walk->rows);
+	pfree(walk);
+}
+
+/* ----------
+ * Finding rows
+ * ----------
+ */
 
 /*
  * Find the newest decision of a subject that is wanted.
  */
 bool
 log_find_by_subject(int32 bandit_id, text *subject, DecisionFilter wanted,
-					void *context, Decision *decision)
+					void *context, DecisionRow *row)
 {
 	RowScan		rows;
 	ScanKeyData keys[2];
@@ -465,167 +559,69 @@ log_find_by_subject(int32 bandit_id, text *subject, DecisionFilter wanted,
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
 	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid,
 						   C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(subject));
-	begin_rows(&rows, LOG_DECISIONS, BY_SUBJECT, SnapshotSelf, keys, lengthof(keys));
+	begin_rows(&rows, tables()->decision, tables()->decision_subject_idx, SnapshotSelf,
+			   keys, lengthof(keys));
 	while (verdict == LOOK_ON &&
 		   index_getnext_slot(rows.scan, BackwardScanDirection, rows.slot))
 	{
 		CHECK_FOR_INTERRUPTS();
-		read_decision(rows.slot, decision);
-		verdict = wanted(context, decision);
+		read_decision(rows.slot, row);
+		verdict = wanted(context, row);
 	}
 	end_rows(&rows);
 	return verdict == TAKE_IT;
 }
 
 bool
-log_find_decision(int64 decision_id, Decision *decision)
+log_find_decision(int64 decision_id, DecisionRow *row)
 {
 	RowScan		rows;
-	bool		found = begin_row_by_id(&rows, LOG_DECISIONS, SnapshotSelf, decision_id);
+	bool		found = begin_row_by_id(&rows, tables()->decision, tables()->decision_pkey,
+										SnapshotSelf, decision_id);
 
 	if (found)
-		read_decision(rows.slot, decision);
+		read_decision(rows.slot, row);
 	end_rows(&rows);
 	return found;
 }
 
 /*
- * Find out whether a decision is settled, also by somebody who has not
- * committed yet.  *settler is then that transaction, and *speculative_token is
- * not 0 as long as it may still withdraw the row.
+ * Find out whether a decision is settled, also by somebody who has not committed
+ * yet.
  */
 SettlementStatus
-log_settlement_status(int64 decision_id, TransactionId *settler,
-					  uint32 *speculative_token)
+log_find_settlement(int64 decision_id, Settlement *settlement)
 {
-	SettlementStatus status = NOT_SETTLED;
 	SnapshotData dirty;
 	RowScan		rows;
 
+	memset(settlement, 0, sizeof(Settlement));
 	InitDirtySnapshot(dirty);
-	if (begin_row_by_id(&rows, LOG_SETTLEMENTS, &dirty, decision_id))
+	if (begin_row_by_id(&rows, tables()->feedback, tables()->feedback_pkey, &dirty,
+						decision_id))
 	{
+		FeedbackRow row;
+		bool		isnull;
+		Datum		xmin = slot_getsysattr(rows.slot, MinTransactionIdAttributeNumber, &isnull);
+
+		read_feedback(rows.slot, &row);
+		settlement->settled_by = row.settled_by;
+		settlement->status = IS_SETTLED;
 		if (TransactionIdIsValid(dirty.xmin))
 		{
-			status = BEING_SETTLED;
-			*settler = dirty.xmin;
-			*speculative_token = dirty.speculativeToken;
+			settlement->status = BEING_SETTLED;
+			settlement->settler = dirty.xmin;
+			settlement->speculative_token = dirty.speculativeToken;
 		}
-		else
-		{
-			Settlement	settlement;
-
-			read_settlement(rows.slot, &settlement);
-			status = settlement.skipped ? IS_SKIPPED :
-				settlement.expired ? IS_EXPIRED : IS_SETTLED;
-		}
+		else if (TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin)))
+			settlement->settler = DatumGetTransactionId(xmin);
 	}
 	end_rows(&rows);
-	return status;
+	return settlement->status;
 }
-
-/* ----------
- * Identifiers
- * ----------
- */
 
 int64
 log_next_decision_id(void)
 {
 	return nextval_internal(tables()->decision_id_seq, false);
-}
-
-/*
- * Return the last identifier that a sequence has given out.
- */
-static int64
-last_id(Oid sequence_id)
-{
-	Relation	rel = relation_open(sequence_id, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotAny, 0, NULL);
-	HeapTuple	tuple = systable_getnext(scan);
-	Form_pg_sequence_data sequence = (Form_pg_sequence_data) GETSTRUCT(tuple);
-	int64		result = sequence->is_called ? sequence->last_value :
-		sequence->last_value - 1;
-
-	systable_endscan(scan);
-	relation_close(rel, AccessShareLock);
-	return result;
-}
-
-/* The largest identifiers that this transaction has brought, or 0. */
-static int64 largest_decision_id = 0;
-static int32 largest_bandit_id = 0;
-
-/*
- * Take note of a decision that arrives by COPY, a restore or replication.
- */
-void
-log_note_arrival(int64 decision_id)
-{
-	largest_decision_id = Max(largest_decision_id, decision_id);
-}
-
-/*
- * Likewise of a bandit, which may also be a new one.
- */
-void
-log_note_bandit(int32 bandit_id)
-{
-	largest_bandit_id = Max(largest_bandit_id, bandit_id);
-}
-
-/*
- * Move a sequence of identifiers past the given one.
- *
- * It must never be moved back, hence the lock; it is held for this moment only.
- * It is an advisory lock of a class that SQL cannot reach.
- */
-static void
-skip_ids(Oid sequence_id, int64 id)
-{
-	LOCKTAG		tag;
-
-	if (id <= last_id(sequence_id))
-		return;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, sequence_id, 3);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-	if (id > last_id(sequence_id))
-	{
-		Oid			user;
-		int			context;
-
-		GetUserIdAndSecContext(&user, &context);
-		SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID,
-							   context | SECURITY_LOCAL_USERID_CHANGE);
-		DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence_id),
-							Int64GetDatum(id));
-		SetUserIdAndSecContext(user, context);
-	}
-	(void) LockRelease(&tag, ExclusiveLock, false);
-}
-
-/*
- * Before a transaction commits: move the sequences past the identifiers that
- * have arrived.  Sequences are not replicated logically, so they would give out
- * identifiers that are taken.
- */
-void
-log_skip_arrived_ids(void)
-{
-	if (largest_decision_id > 0)
-		skip_ids(tables()->decision_id_seq, largest_decision_id);
-	if (largest_bandit_id > 0)
-		skip_ids(tables()->bandit_id_seq, largest_bandit_id);
-}
-
-/*
- * At the end of a transaction.
- */
-void
-log_forget_arrivals(void)
-{
-	largest_decision_id = 0;
-	largest_bandit_id = 0;
 }

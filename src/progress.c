@@ -2,8 +2,9 @@
  * progress.c
  *	  Progress lines, like those of pgbench, for operations that take long.
  *
- * They are messages of level NOTICE, which PostgreSQL sends at once, at most
- * one every dexp3.progress_interval; client_min_messages silences them too.
+ * They are messages of level NOTICE, which PostgreSQL sends at once.  There is
+ * at most one of them every dexp3.progress_interval.  client_min_messages can
+ * silence them, too.
  */
 #include "postgres.h"
 
@@ -23,8 +24,8 @@ progress_start(Progress *progress, const char *unit, int64 total)
 }
 
 /*
- * Report that so many units are done, if the last report is long enough ago.
- * It asks for the time, so do not call it for every unit.
+ * Report how many units are done, if the last report was long enough ago.  This
+ * asks for the time, so do not call it for every unit.
  */
 void
 progress_report(Progress *progress, int64 done)

@@ -9,13 +9,13 @@
 
 typedef struct Progress
 {
-	const char *unit;			/* of what is counted, in the plural */
-	int64		total;			/* 0 if it is not known */
+	const char *unit;			/* what is counted, in the plural */
+	int64		total;			/* 0 if it is unknown */
 	TimestampTz started;
 	TimestampTz reported;
 } Progress;
 
-/* the setting dexp3.progress_interval, in milliseconds */
+/* The setting dexp3.progress_interval, in milliseconds. */
 extern int	progress_interval;
 
 extern void progress_start(Progress *progress, const char *unit, int64 total);

@@ -9,8 +9,8 @@
 #include "utils/fmgrprotos.h"
 
 /*
- * Draw uniformly from [0, 1) as the SQL function random() does: the same
- * generator, so that setseed() makes draws repeatable.
+ * Draw uniformly from [0, 1), as the SQL function random() does.  This uses the
+ * same generator, so setseed() makes draws repeatable.
  */
 static inline double
 session_random(void)

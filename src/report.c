@@ -6,29 +6,40 @@
 
 #include <math.h>
 
+#include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/timestamp.h"
 
 #include "arguments.h"
 #include "bandit.h"
-#include "state.h"
+#include "compat.h"
+#include "frontier.h"
+#include "sums.h"
 
-PG_FUNCTION_INFO_V1(bandit_checked_id);
-PG_FUNCTION_INFO_V1(bandit_checked_policy);
-PG_FUNCTION_INFO_V1(bandit_bound);
+PG_FUNCTION_INFO_V1(dexp3_bandit_id_of);
+PG_FUNCTION_INFO_V1(dexp3_checked_policy);
+PG_FUNCTION_INFO_V1(bandit_regret_bound);
+PG_FUNCTION_INFO_V1(dexp3_totals);
+PG_FUNCTION_INFO_V1(dexp3_arm_totals);
 
 /* How far the probabilities of a policy may be from summing up to 1. */
 #define POLICY_TOLERANCE	1e-6
+
+/* The delta of the bound in dexp3.overview. */
+#define DEFAULT_DELTA		0.05
 
 /*
  * dexp3.bandit_id_of(bandit): its identifier, for those who may use it
  */
 Datum
-bandit_checked_id(PG_FUNCTION_ARGS)
+dexp3_bandit_id_of(PG_FUNCTION_ARGS)
 {
-	if (PG_ARGISNULL(0))
-		null_argument("bandit");
+	check_not_null(fcinfo, 0, "bandit");
 	PG_RETURN_INT32(bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE)->bandit_id);
 }
 
@@ -36,7 +47,7 @@ bandit_checked_id(PG_FUNCTION_ARGS)
  * dexp3.checked_policy(policy, arms): the policy, if it is a distribution
  */
 Datum
-bandit_checked_policy(PG_FUNCTION_ARGS)
+dexp3_checked_policy(PG_FUNCTION_ARGS)
 {
 	ArrayType  *policy;
 	Datum	   *elements;
@@ -44,8 +55,7 @@ bandit_checked_policy(PG_FUNCTION_ARGS)
 	int			arms = PG_GETARG_INT32(1);
 	double		sum = 0;
 
-	if (PG_ARGISNULL(0))
-		null_argument("policy");
+	check_not_null(fcinfo, 0, "policy");
 	policy = PG_GETARG_ARRAYTYPE_P(0);
 	if (ARR_NDIM(policy) != 1 || ARR_DIMS(policy)[0] != arms)
 		ereport(ERROR,
@@ -76,22 +86,147 @@ bandit_checked_policy(PG_FUNCTION_ARGS)
 	PG_RETURN_ARRAYTYPE_P(policy);
 }
 
+/* ----------
+ * Totals
+ * ----------
+ */
+
+static bool
+take_oldest(void *context, const DecisionRow *row)
+{
+	*(int64 *) context = row->ticket.round;
+	return false;
+}
+
 /*
- * dexp3.bound(state, skipped, longest_delay, delta)
+ * Return the longest delay of a decision so far, be it settled or not.
+ */
+static double
+longest_delay_so_far(Sums *sums)
+{
+	const Counts *counts = &sums->totals.counts;
+	int64		oldest = counts->decisions;
+
+	if (counts->closed < counts->decisions)
+	{
+		sums_pass_settled(sums);
+		frontier_visit_open(&sums->frontier, sums->log.bandit_id, sums->log.epoch,
+							take_oldest, &oldest);
+	}
+	return fmax(counts->longest_delay, (double) (counts->decisions - oldest));
+}
+
+/*
+ * Return the bound on the regret, in the bandit's own units.
+ */
+static double
+regret_bound(Sums *sums, const Bandit *bandit, const Learner *learner, double delta)
+{
+	double		longest_delay = 0;
+
+	if (bandit->params.algorithm == DADA_IX)
+		longest_delay = longest_delay_so_far(sums);
+	return learner_regret_bound(learner, (double) sums->totals.counts.skipped,
+								longest_delay, delta) *
+		(bandit->loss_high - bandit->loss_low);
+}
+
+/*
+ * bandit_regret_bound(bandit, delta)
  */
 Datum
-bandit_bound(PG_FUNCTION_ARGS)
+bandit_regret_bound(PG_FUNCTION_ARGS)
 {
+	const Bandit *bandit;
+	double		delta;
+	Sums		sums;
 	Learner		learner;
-	double		delta = PG_GETARG_FLOAT8(3);
 
+	check_not_null(fcinfo, 1, "delta");
+	bandit = bandit_argument(fcinfo, "bandit_regret_bound()");
+	delta = PG_GETARG_FLOAT8(1);
 	/* written so that NaN fails */
 	if (!(delta > 0 && delta < 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("delta must be between 0 and 1, exclusively: %s",
 						number_text(delta))));
-	state_view(PG_GETARG_BANDIT_STATE(0), &learner);
-	PG_RETURN_FLOAT8(learner_regret_bound(&learner, (double) PG_GETARG_INT64(1),
-										  (double) PG_GETARG_INT64(2), delta));
+	sums_take_all(&sums, bandit, AccessShareLock);
+	sums_learner(&sums, bandit, &learner);
+	PG_RETURN_FLOAT8(regret_bound(&sums, bandit, &learner, delta));
+}
+
+/*
+ * dexp3.totals(bandit): the columns of dexp3.overview that sums can tell
+ */
+Datum
+dexp3_totals(PG_FUNCTION_ARGS)
+{
+	const Bandit *bandit;
+	const Counts *counts;
+	Sums		sums;
+	Learner		learner;
+	TupleDesc	tupdesc;
+	Datum		values[11];
+	bool		nulls[11] = {0};
+	double		loss = 0;
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	bandit = bandit_argument(fcinfo, "dexp3.totals()");
+	sums_take(&sums, bandit, AccessShareLock, NUM_ARM_SUMS, 0, bandit->params.arms);
+	sums_learner(&sums, bandit, &learner);
+	counts = &sums.totals.counts;
+	for (int i = 0; i < sums.totals.arms; i++)
+		loss += totals_vector(&sums.totals, ARM_LOSS)[i];
+
+	values[0] = Int64GetDatum(counts->decisions);
+	values[1] = Int64GetDatum(Max(counts->decisions - counts->closed, 0));
+	values[2] = Int64GetDatum(counts->skipped);
+	values[3] = Int64GetDatum(counts->expired);
+	values[4] = Float8GetDatum(counts->cumulative_delay);
+	values[5] = Int64GetDatum((int64) counts->longest_delay);
+	nulls[5] = counts->closed == 0;
+	values[6] = Float8GetDatum(learner_step_size(&learner, NO_DELAY));
+	values[7] = Float8GetDatum(loss);
+	values[8] = Float8GetDatum(regret_bound(&sums, bandit, &learner, DEFAULT_DELTA));
+	values[9] = TimestampTzGetDatum(counts->last_decision);
+	nulls[9] = counts->last_decision == DT_NOBEGIN;
+	values[10] = TimestampTzGetDatum(counts->last_feedback);
+	nulls[10] = counts->last_feedback == DT_NOBEGIN;
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
+}
+
+/*
+ * dexp3.arm_totals(bandit): the sums of each arm
+ */
+Datum
+dexp3_arm_totals(PG_FUNCTION_ARGS)
+{
+	static const ArmSum columns[] = {
+		ARM_LOSS, ARM_INVERSE, ARM_INVERSE2, ARM_WEIGHTED, ARM_WEIGHTED_INVERSE, ARM_WEIGHTED2
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	const Bandit *bandit;
+	Sums		sums;
+
+	InitMaterializedSRF(fcinfo, 0);
+	bandit = bandit_argument(fcinfo, "dexp3.arm_totals()");
+	sums_take(&sums, bandit, AccessShareLock, NUM_ARM_SUMS, 0, bandit->params.arms);
+	for (int i = 0; i < sums.totals.arms; i++)
+	{
+		double		decisions = totals_vector(&sums.totals, ARM_DECISIONS)[i];
+		double		closed = totals_vector(&sums.totals, ARM_CLOSED)[i];
+		Datum		values[4 + lengthof(columns)];
+		bool		nulls[4 + lengthof(columns)] = {0};
+
+		values[0] = Int32GetDatum(i + 1);
+		values[1] = Int64GetDatum((int64) decisions);
+		values[2] = Int64GetDatum((int64) totals_vector(&sums.totals, ARM_SETTLED)[i]);
+		values[3] = Int64GetDatum((int64) fmax(decisions - closed, 0));
+		for (size_t j = 0; j < lengthof(columns); j++)
+			values[4 + j] = Float8GetDatum(totals_vector(&sums.totals, columns[j])[i]);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	PG_RETURN_NULL();
 }

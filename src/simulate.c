@@ -2,22 +2,23 @@
  * simulate.c
  *	  bandit_simulate(): try a learner on known losses and delays.
  *
- * The rows go into a tuplestore, which spills to disk beyond work_mem.  Apart
- * from it and the arguments, memory is 4 bytes a round plus what is in flight
- * at the same time: the ticket of a round whose feedback will never arrive is
- * not kept at all.
+ * The rows go into a tuplestore, which spills to disk beyond work_mem.  Besides
+ * the tuplestore and the arguments, this needs 16 bytes for each round, and a
+ * ticket for each decision whose feedback is under way.  It does not keep the
+ * ticket of a round whose feedback will never arrive.
  */
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
 #include "common/pg_prng.h"
 #include "funcapi.h"
+#include "lib/ilist.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/memutils.h"
 
 #include "arguments.h"
-#include "learner.h"
+#include "learner/learner.h"
 #include "progress.h"
 #include "random.h"
 
@@ -32,43 +33,17 @@ enum
 	ARG_SEED = ARG_PARAMS + 5
 };
 
-/* The columns of a result row. */
-enum
-{
-	COL_ROUND,
-	COL_ARM,
-	COL_PROBABILITY,
-	COL_STEP_SIZE,
-	COL_LOSS,
-	NUM_COLS
-};
-
-#define NO_SLOT			(-1)
 #define NEVER			(-1)
 
 /* How many weights to compute between two looks at the clock. */
 #define WEIGHTS_PER_LOOK	65536
 
 /* A decision whose feedback is under way. */
-typedef struct Slot
+typedef struct Pending
 {
+	dlist_node	node;
 	Ticket		ticket;
-	int			next;			/* see Flight */
-} Slot;
-
-/*
- * All feedback under way.  The slots whose feedback arrives after the same
- * round form a ring; last[round] is its newest slot, whose next is the oldest,
- * so feedback is handed out in the order of the decisions.  Unused slots are
- * chained through next, too.
- */
-typedef struct Flight
-{
-	int		   *last;			/* per round of arrival, from 1 */
-	Slot	   *slots;
-	int			nslots;
-	int			free;
-} Flight;
+} Pending;
 
 /* What is simulated. */
 typedef struct Environment
@@ -79,77 +54,10 @@ typedef struct Environment
 	int		   *delays;			/* T, or NULL if there is no delay at all */
 } Environment;
 
-static void
-flight_init(Flight *flight, int rounds)
+static double
+loss_of(const Environment *environment, const Ticket *ticket)
 {
-	flight->last = MemoryContextAllocHuge(CurrentMemoryContext,
-										  ((Size) rounds + 1) * sizeof(int));
-	for (int i = 0; i <= rounds; i++)
-		flight->last[i] = NO_SLOT;
-	flight->slots = NULL;
-	flight->nslots = 0;
-	flight->free = NO_SLOT;
-}
-
-static void
-flight_grow(Flight *flight)
-{
-	int			old = flight->nslots;
-	int			new = old == 0 ? 64 : 2 * old;
-	Size		size = (Size) new * sizeof(Slot);
-
-	flight->slots = old == 0 ?
-		MemoryContextAllocHuge(CurrentMemoryContext, size) :
-		repalloc_huge(flight->slots, size);
-	for (int i = old; i < new; i++)
-		flight->slots[i].next = i + 1 < new ? i + 1 : flight->free;
-	flight->free = old;
-	flight->nslots = new;
-}
-
-static void
-flight_launch(Flight *flight, const Ticket *ticket, int arrival)
-{
-	int			slot;
-	int			newest = flight->last[arrival];
-
-	if (flight->free == NO_SLOT)
-		flight_grow(flight);
-	slot = flight->free;
-	flight->free = flight->slots[slot].next;
-
-	flight->slots[slot].ticket = *ticket;
-	if (newest == NO_SLOT)
-		flight->slots[slot].next = slot;
-	else
-	{
-		flight->slots[slot].next = flight->slots[newest].next;
-		flight->slots[newest].next = slot;
-	}
-	flight->last[arrival] = slot;
-}
-
-/*
- * Take the oldest decision out whose feedback arrives after this round.
- */
-static bool
-flight_land(Flight *flight, int arrival, Ticket *ticket)
-{
-	int			newest = flight->last[arrival];
-	int			oldest;
-
-	if (newest == NO_SLOT)
-		return false;
-	oldest = flight->slots[newest].next;
-	if (oldest == newest)
-		flight->last[arrival] = NO_SLOT;
-	else
-		flight->slots[newest].next = flight->slots[oldest].next;
-
-	*ticket = flight->slots[oldest].ticket;
-	flight->slots[oldest].next = flight->free;
-	flight->free = oldest;
-	return true;
+	return environment->losses[(Size) (ticket->round - 1) * environment->arms + ticket->arm];
 }
 
 static void
@@ -200,13 +108,11 @@ read_delays(ArrayType *array, Environment *environment)
 	environment->delays = palloc(sizeof(int) * Max(nvalues, 1));
 	for (int i = 0; i < nvalues; i++)
 	{
-		int32		delay = nulls[i] ? NEVER : DatumGetInt32(values[i]);
-
-		if (!nulls[i] && delay < 0)
+		environment->delays[i] = nulls[i] ? NEVER : DatumGetInt32(values[i]);
+		if (!nulls[i] && environment->delays[i] < 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("delay must not be negative: %d", delay)));
-		environment->delays[i] = delay;
+					 errmsg("delay must not be negative: %d", environment->delays[i])));
 	}
 	pfree(values);
 	pfree(nulls);
@@ -221,7 +127,7 @@ reserve_open_words(Learner *learner, int64 *capacity)
 	OpenRounds *open = &learner->open;
 	int64		nwords;
 
-	/* mostly it is plain to see */
+	/* in most cases this simple test is enough */
 	if (!learner->params.skipping ||
 		open_rounds_words_with(open, learner->round + 1) <= *capacity)
 		return;
@@ -229,29 +135,30 @@ reserve_open_words(Learner *learner, int64 *capacity)
 	if (nwords <= *capacity)
 		return;
 	*capacity = Max(2 * nwords, 16);
-	if (open->words == NULL)
-		open->words = palloc(*capacity * sizeof(uint64));
-	else
-		open->words = repalloc(open->words, *capacity * sizeof(uint64));
+	open->words = open->words == NULL ?
+		palloc(*capacity * sizeof(uint64)) :
+		repalloc(open->words, *capacity * sizeof(uint64));
 }
 
 static void
 put_row(ReturnSetInfo *rsinfo, const Ticket *ticket, double step_size, double loss)
 {
-	Datum		values[NUM_COLS];
-	bool		nulls[NUM_COLS] = {0};
+	/* "Fast" allocates nothing, even if such numbers are passed by reference */
+	Datum		values[] = {
+		Int64GetDatumFast(ticket->round),
+		Int32GetDatum(ticket->arm + 1),
+		Float8GetDatumFast(ticket->probability),
+		Float8GetDatumFast(step_size),
+		Float8GetDatumFast(loss)
+	};
+	bool		nulls[lengthof(values)] = {0};
 
-	/* "Fast": nothing is allocated where such numbers are passed by reference */
-	values[COL_ROUND] = Int64GetDatumFast(ticket->round);
-	values[COL_ARM] = Int32GetDatum(ticket->arm + 1);
-	values[COL_PROBABILITY] = Float8GetDatumFast(ticket->probability);
-	values[COL_STEP_SIZE] = Float8GetDatumFast(step_size);
-	values[COL_LOSS] = Float8GetDatumFast(loss);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
 /*
- * Play all rounds.  Feedback of round s arrives after round s + d_s.
+ * Play all rounds.  The feedback of round s arrives after round s + d_s, and that
+ * of several rounds in their order.
  */
 static void
 play(const Environment *environment, Learner *learner,
@@ -262,18 +169,19 @@ play(const Environment *environment, Learner *learner,
 	int			look = Max(WEIGHTS_PER_LOOK / arms, 1);
 	double	   *weights = palloc(sizeof(double) * arms);
 	int64		open_capacity = 0;
-	Flight		flight;
+	dlist_head *arrivals;		/* for each round, what arrives after it */
 	Progress	progress;
 
-	flight_init(&flight, rounds);
-	progress_start(&progress, "rounds", rounds);
+	arrivals = MemoryContextAllocExtended(CurrentMemoryContext,
+										  ((Size) rounds + 1) * sizeof(dlist_head),
+										  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 
+	progress_start(&progress, "rounds", rounds);
 	for (int round = 1; round <= rounds; round++)
 	{
 		int			delay = environment->delays ? environment->delays[round - 1] : 0;
 		double		uniform;
 		double		step_size;
-		double		loss;
 		Ticket		ticket;
 
 		CHECK_FOR_INTERRUPTS();
@@ -287,15 +195,23 @@ play(const Environment *environment, Learner *learner,
 		learner_draw(learner,
 					 learner->params.max_delay == NO_DELAY ? delay : NO_DELAY,
 					 uniform, weights, &ticket, &step_size);
-		loss = environment->losses[(Size) (round - 1) * arms + ticket.arm];
-		put_row(rsinfo, &ticket, step_size, loss);
+		put_row(rsinfo, &ticket, step_size, loss_of(environment, &ticket));
 
 		if (delay != NEVER && delay <= rounds - round)
-			flight_launch(&flight, &ticket, round + delay);
-		while (flight_land(&flight, round, &ticket))
 		{
-			loss = environment->losses[(Size) (ticket.round - 1) * arms + ticket.arm];
-			learner_learn(learner, &ticket, loss);
+			Pending    *pending = palloc(sizeof(Pending));
+
+			pending->ticket = ticket;
+			dlist_push_tail(&arrivals[round + delay], &pending->node);
+		}
+		while (!dlist_is_empty(&arrivals[round]))
+		{
+			Pending    *arrived = dlist_container(Pending, node,
+												  dlist_pop_head_node(&arrivals[round]));
+
+			learner_learn(learner, &arrived->ticket,
+						  loss_of(environment, &arrived->ticket));
+			pfree(arrived);
 		}
 	}
 }
@@ -313,8 +229,7 @@ bandit_simulate(PG_FUNCTION_ARGS)
 	pg_prng_state generator;
 	bool		seeded = !PG_ARGISNULL(ARG_SEED);
 
-	if (PG_ARGISNULL(ARG_LOSSES))
-		null_argument("losses");
+	check_not_null(fcinfo, ARG_LOSSES, "losses");
 	read_losses(PG_GETARG_ARRAYTYPE_P(ARG_LOSSES), &environment);
 	argument_params(fcinfo, ARG_PARAMS, environment.arms, &params);
 	if (!PG_ARGISNULL(ARG_DELAYS))

@@ -2,9 +2,9 @@
  * state.c
  *	  The stored format of bandit_state: making, checking, viewing.
  *
- * Every value that enters, as text, in binary or from disk, passes
- * state_problem().  The rest of the code sees a state only as a Learner: a
- * view whose vectors point into the value.
+ * state_problem() checks every value that enters as text, in binary form or
+ * from disk.  The rest of the code sees a state only as a Learner, a view whose
+ * vectors point into the value.
  */
 #include "postgres.h"
 
@@ -13,35 +13,9 @@
 #include "compat.h"
 #include "state.h"
 
-static const char *const algorithm_names[NUM_ALGORITHMS] = {
-	[DADA] = "dada",
-	[DADA_IX] = "dada-ix",
-	[DEDA] = "deda"
-};
-
-const char *
-algorithm_name(Algorithm algorithm)
-{
-	return algorithm_names[algorithm];
-}
-
-bool
-algorithm_by_name(const char *name, Algorithm *algorithm)
-{
-	for (int i = 0; i < NUM_ALGORITHMS; i++)
-	{
-		if (strcmp(name, algorithm_names[i]) == 0)
-		{
-			*algorithm = (Algorithm) i;
-			return true;
-		}
-	}
-	return false;
-}
-
 /*
- * Return the size of a state.  arms must be in range, so that only the number
- * of words can make it too large.
+ * Return the size of a state.  The caller has checked the number of arms, so only
+ * the number of words can make the state too large.
  */
 static Size
 state_size(Algorithm algorithm, int32 arms, int64 open_nwords)
@@ -59,7 +33,7 @@ state_size(Algorithm algorithm, int32 arms, int64 open_nwords)
 }
 
 /*
- * Make the state of a learner that has not played yet, with room for the given
+ * Make the state of a learner that has not played yet.  It has room for the given
  * number of words of open rounds.
  */
 BanditState *
@@ -85,7 +59,7 @@ state_make(const LearnerParams *params, int64 open_nwords)
 }
 
 /*
- * Return what the state's learner was made with.  This reads only the fixed
+ * Return the parameters of the state's learner.  This reads only the fixed
  * fields, and they need not have been checked.
  */
 LearnerParams
@@ -104,8 +78,8 @@ state_params(const BanditState *state)
 }
 
 /*
- * Make the learner a view of the state.  The scalars are copied, the vectors
- * and the open rounds are those of the state itself.
+ * Make the learner a view of the state.  The scalars are copied.  The vectors and
+ * the open rounds are those of the state itself.
  */
 void
 state_view(BanditState *state, Learner *learner)
@@ -149,19 +123,20 @@ is_count(double x)
 }
 
 /*
- * Check a state that came from outside.  Returns NULL if everything that the
- * code relies on holds, otherwise what is wrong.  The value's size must at
- * least cover the fixed fields.
+ * Check a state that came from outside.  Returns NULL if it is all that the code
+ * relies on, or says what is wrong.
  */
 const char *
 state_problem(const BanditState *state)
 {
-	LearnerParams params = state_params(state);
+	LearnerParams params;
 	Learner		learner;
 	const char *problem;
 	double		rounds;
 	Size		nvalues;
 
+	if (VARSIZE(state) < offsetof(BanditState, vectors))
+		return "its size is wrong";
 	if (state->version != BANDIT_STATE_VERSION)
 		return "its format version is not supported";
 	if (state->reserved != 0 || state->reserved2 != 0)
@@ -169,6 +144,7 @@ state_problem(const BanditState *state)
 	if (state->skipping > 1)
 		return "its skipping flag is not a boolean";
 
+	params = state_params(state);
 	problem = learner_params_problem(&params);
 	if (problem != NULL)
 		return problem;
@@ -184,7 +160,7 @@ state_problem(const BanditState *state)
 	if (state->outstanding < 0 || state->outstanding > state->round)
 		return "its number of outstanding rounds is out of range";
 	rounds = (double) state->round;
-	/* it is below rounds^2 / 2, but for what rounding may have added */
+	/* it is below rounds^2 / 2, but rounding may have added something */
 	if (!is_count(state->cumulative_delay) ||
 		state->cumulative_delay > rounds * rounds)
 		return "its cumulative delay is out of range";
@@ -209,18 +185,8 @@ state_problem(const BanditState *state)
 	return open_rounds_problem(&learner.open, state->round, state->outstanding);
 }
 
-BanditState *
-state_copy(const BanditState *state)
-{
-	Size		size = VARSIZE(state);
-	BanditState *copy = palloc(size);
-
-	memcpy(copy, state, size);
-	return copy;
-}
-
 /*
- * Copy a state, with room for what a draw adds.
+ * Copy a state, and leave room for what a draw adds.
  */
 BanditState *
 state_copy_for_draw(const BanditState *state)
@@ -243,12 +209,8 @@ BanditState *
 DatumGetBanditState(Datum value)
 {
 	BanditState *state = (BanditState *) PG_DETOAST_DATUM(value);
-	const char *problem = NULL;
+	const char *problem = state_problem(state);
 
-	if (VARSIZE(state) < offsetof(BanditState, vectors))
-		problem = "its size is wrong";
-	else
-		problem = state_problem(state);
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),

@@ -7,22 +7,22 @@
 
 #include "fmgr.h"
 
-#include "learner.h"
+#include "learner/learner.h"
 
 #define BANDIT_STATE_VERSION	1
 
 /*
- * No open round is waited for longer than its patience, a 32-bit number, or
- * sqrt(D_t / ln K), which is less in any life.  So this many words are enough,
+ * A learner waits for no round longer than its patience, a 32-bit number, or
+ * sqrt(D_t / ln K), which is less in practice.  So this many words are enough,
  * and a short text cannot ask for more memory.
  */
 #define MAX_OPEN_WORDS			((INT64CONST(1) << 31) / ROUNDS_PER_WORD + 2)
 
 /*
- * The stored format, version 1; doc/format.md tells it byte by byte.
+ * The stored format, version 1.  doc/format.md describes it byte by byte.
  *
- * The form is canonical: fields that an algorithm does not use are zero (or
- * NO_DELAY), so two states are equal if and only if their bytes are.
+ * The form is canonical: fields that an algorithm does not use are zero or
+ * NO_DELAY.  So two states are equal if and only if their bytes are.
  */
 typedef struct BanditState
 {
@@ -46,8 +46,8 @@ typedef struct BanditState
 	double		vectors[FLEXIBLE_ARRAY_MEMBER];
 
 	/*
-	 * vectors is z; with DEDA also m, z_tie and m_tie, each of length arms.
-	 * open_nwords words of the set of open rounds follow.
+	 * vectors holds z, and with DEDA also m, z_tie and m_tie, each of length
+	 * arms.  The open_nwords words of the set of open rounds follow.
 	 */
 } BanditState;
 
@@ -56,14 +56,12 @@ extern const char *state_problem(const BanditState *state);
 extern LearnerParams state_params(const BanditState *state);
 extern void state_view(BanditState *state, Learner *learner);
 extern BanditState *state_copy_for_draw(const BanditState *state);
-extern BanditState *state_copy(const BanditState *state);
 extern void state_store(BanditState *state, const Learner *learner);
 extern BanditState *DatumGetBanditState(Datum value);
 
-extern const char *algorithm_name(Algorithm algorithm);
-extern bool algorithm_by_name(const char *name, Algorithm *algorithm);
-
 #define PG_GETARG_BANDIT_STATE(n)	DatumGetBanditState(PG_GETARG_DATUM(n))
+#define PG_GETARG_BANDIT_STATE_COPY(n) \
+	DatumGetBanditState(PointerGetDatum(PG_DETOAST_DATUM_COPY(PG_GETARG_DATUM(n))))
 #define PG_RETURN_BANDIT_STATE(s)	PG_RETURN_POINTER(s)
 
 #endif							/* DEXP3_STATE_H */

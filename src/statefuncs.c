@@ -1,15 +1,16 @@
 /*
  * statefuncs.c
- *	  SQL functions on bandit_state: make one, draw, learn, look inside.
+ *	  SQL functions on bandit_state: make one, draw, learn, look inside, compare.
  *
- * A bandit in a column of the user's own table.  Nothing here keeps anything
- * between two calls; who owns the value decides about locking and visibility.
+ * These are for a bandit in a column of the user's own table.  They keep
+ * nothing between two calls.  The owner of the value decides about locking and
+ * visibility.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
-#include "executor/executor.h"
+#include "common/hashfn.h"
 #include "funcapi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -23,8 +24,12 @@
 PG_FUNCTION_INFO_V1(bandit_new);
 PG_FUNCTION_INFO_V1(bandit_draw);
 PG_FUNCTION_INFO_V1(bandit_learn);
-PG_FUNCTION_INFO_V1(bandit_state_probabilities);
-PG_FUNCTION_INFO_V1(bandit_state_step_size);
+PG_FUNCTION_INFO_V1(bandit_probabilities_of_state);
+PG_FUNCTION_INFO_V1(bandit_step_size);
+PG_FUNCTION_INFO_V1(bandit_state_eq);
+PG_FUNCTION_INFO_V1(bandit_state_ne);
+PG_FUNCTION_INFO_V1(bandit_state_hash);
+PG_FUNCTION_INFO_V1(bandit_state_hash_extended);
 
 /* The columns of the composite type bandit_ticket. */
 enum
@@ -42,16 +47,8 @@ static const Oid ticket_types[TICKET_NATTS] = {
 	INT8OID, INT4OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID
 };
 
-static void
-invalid_ticket(const char *problem)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("ticket does not fit the state: %s", problem)));
-}
-
 /*
- * Look bandit_ticket up, which somebody may have altered.
+ * Look up the type bandit_ticket.  Somebody may have altered it.
  */
 static TupleDesc
 lookup_ticket_tupdesc(Oid type, int32 typmod)
@@ -113,11 +110,8 @@ datum_to_ticket(Datum datum, Ticket *ticket)
 					 errmsg("no field of a ticket may be null")));
 	}
 	ticket->round = DatumGetInt64(values[TICKET_ROUND]);
-	ticket->arm = DatumGetInt32(values[TICKET_ARM]);
-	if (ticket->arm > 0)
-		ticket->arm--;
-	else
-		ticket->arm = -1;		/* no overflow, and not an arm */
+	/* -1 is no arm, and does not overflow */
+	ticket->arm = Max(DatumGetInt32(values[TICKET_ARM]), 0) - 1;
 	ticket->probability = DatumGetFloat8(values[TICKET_PROBABILITY]);
 	ticket->gamma = DatumGetFloat8(values[TICKET_GAMMA]);
 	ticket->z = DatumGetFloat8(values[TICKET_Z]);
@@ -132,8 +126,7 @@ bandit_new(PG_FUNCTION_ARGS)
 {
 	LearnerParams params;
 
-	if (PG_ARGISNULL(0))
-		null_argument("arms");
+	check_not_null(fcinfo, 0, "arms");
 	argument_params(fcinfo, 1, PG_GETARG_INT32(0), &params);
 	PG_RETURN_BANDIT_STATE(state_make(&params, 0));
 }
@@ -154,8 +147,7 @@ bandit_draw(PG_FUNCTION_ARGS)
 	Datum		values[2];
 	bool		nulls[2] = {0};
 
-	if (PG_ARGISNULL(0))
-		null_argument("state");
+	check_not_null(fcinfo, 0, "state");
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	state = PG_GETARG_BANDIT_STATE(0);
@@ -191,18 +183,20 @@ bandit_learn(PG_FUNCTION_ARGS)
 	double		loss;
 	const char *problem;
 
-	if (PG_ARGISNULL(0))
-		null_argument("state");
-	if (PG_ARGISNULL(1))
-		null_argument("ticket");
-	loss = argument_loss(fcinfo, 2);
+	check_not_null(fcinfo, 0, "state");
+	check_not_null(fcinfo, 1, "ticket");
+	check_not_null(fcinfo, 2, "loss");
+	loss = PG_GETARG_FLOAT8(2);
+	check_loss(loss);
 	datum_to_ticket(PG_GETARG_DATUM(1), &ticket);
 
-	state = state_copy(PG_GETARG_BANDIT_STATE(0));
+	state = PG_GETARG_BANDIT_STATE_COPY(0);
 	state_view(state, &learner);
 	problem = learner_ticket_problem(&learner, &ticket);
 	if (problem != NULL)
-		invalid_ticket(problem);
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("ticket does not fit the state: %s", problem)));
 	if (learner_learn(&learner, &ticket, loss))
 		state_store(state, &learner);
 	Assert(state_problem(state) == NULL);
@@ -213,7 +207,7 @@ bandit_learn(PG_FUNCTION_ARGS)
  * bandit_probabilities(state): what the next draw would use
  */
 Datum
-bandit_state_probabilities(PG_FUNCTION_ARGS)
+bandit_probabilities_of_state(PG_FUNCTION_ARGS)
 {
 	BanditState *state = PG_GETARG_BANDIT_STATE(0);
 	Learner		learner;
@@ -237,10 +231,46 @@ bandit_state_probabilities(PG_FUNCTION_ARGS)
  * bandit_step_size(state): eta of the next round
  */
 Datum
-bandit_state_step_size(PG_FUNCTION_ARGS)
+bandit_step_size(PG_FUNCTION_ARGS)
 {
 	Learner		learner;
 
 	state_view(PG_GETARG_BANDIT_STATE(0), &learner);
 	PG_RETURN_FLOAT8(learner_step_size(&learner, NO_DELAY));
+}
+
+/*
+ * Compare two states.  The stored form is canonical, so they are equal if their
+ * bytes are.
+ */
+Datum
+bandit_state_eq(PG_FUNCTION_ARGS)
+{
+	BanditState *a = PG_GETARG_BANDIT_STATE(0);
+	BanditState *b = PG_GETARG_BANDIT_STATE(1);
+
+	PG_RETURN_BOOL(VARSIZE(a) == VARSIZE(b) && memcmp(a, b, VARSIZE(a)) == 0);
+}
+
+Datum
+bandit_state_ne(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!DatumGetBool(bandit_state_eq(fcinfo)));
+}
+
+Datum
+bandit_state_hash(PG_FUNCTION_ARGS)
+{
+	BanditState *state = PG_GETARG_BANDIT_STATE(0);
+
+	return hash_any((unsigned char *) state, VARSIZE(state));
+}
+
+Datum
+bandit_state_hash_extended(PG_FUNCTION_ARGS)
+{
+	BanditState *state = PG_GETARG_BANDIT_STATE(0);
+
+	return hash_any_extended((unsigned char *) state, VARSIZE(state),
+							 PG_GETARG_INT64(1));
 }

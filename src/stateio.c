@@ -1,20 +1,18 @@
 /*
  * stateio.c
- *	  Text and binary form of bandit_state, equality and hashing.
+ *	  Text and binary form of bandit_state.
  *
- * The text form is one JSON object; doc/format.md lists its keys.  Numbers are
- * written with the fewest digits that read back as the same number, so both
- * forms are exact.
+ * The text form is one JSON object; doc/format.md lists its keys.  Its numbers
+ * have the fewest digits that read back as the same number, so both forms are
+ * exact.
  */
 #include "postgres.h"
 
-#include <math.h>
-
-#include "common/hashfn.h"
 #include "common/shortest_dec.h"
 #include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
 #include "miscadmin.h"
+#include "nodes/value.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
@@ -28,10 +26,6 @@ PG_FUNCTION_INFO_V1(bandit_state_out);
 PG_FUNCTION_INFO_V1(bandit_state_recv);
 PG_FUNCTION_INFO_V1(bandit_state_send);
 PG_FUNCTION_INFO_V1(bandit_state_to_jsonb);
-PG_FUNCTION_INFO_V1(bandit_state_eq);
-PG_FUNCTION_INFO_V1(bandit_state_ne);
-PG_FUNCTION_INFO_V1(bandit_state_hash);
-PG_FUNCTION_INFO_V1(bandit_state_hash_extended);
 
 /* The names of the vectors, in the order of BanditState.vectors. */
 static const char *const vector_names[] = {"z", "m", "z_tie", "m_tie"};
@@ -42,23 +36,15 @@ static const char *const vector_names[] = {"z", "m", "z_tie", "m_tie"};
  */
 
 static void
-append_number(StringInfo buf, double number)
+append_vector(StringInfo buf, const char *key, const double *vector, int32 arms)
 {
 	char		digits[DOUBLE_SHORTEST_DECIMAL_LEN];
 
-	double_to_shortest_decimal_buf(number, digits);
-	appendStringInfoString(buf, digits);
-}
-
-static void
-append_vector(StringInfo buf, const char *key, const double *vector, int32 arms)
-{
 	appendStringInfo(buf, ", \"%s\": [", key);
 	for (int32 i = 0; i < arms; i++)
 	{
-		if (i > 0)
-			appendStringInfoString(buf, ", ");
-		append_number(buf, vector[i]);
+		double_to_shortest_decimal_buf(vector[i], digits);
+		appendStringInfo(buf, "%s%s", i > 0 ? ", " : "", digits);
 	}
 	appendStringInfoChar(buf, ']');
 }
@@ -93,22 +79,19 @@ state_to_text(BanditState *state)
 	appendStringInfo(&buf, "{\"version\": %d, \"algorithm\": \"%s\", \"arms\": %d",
 					 state->version, algorithm_name(params->algorithm),
 					 params->arms);
-	if (deda)
-	{
-		if (params->max_delay == NO_DELAY)
-			appendStringInfoString(&buf, ", \"max_delay\": null");
-		else
-			appendStringInfo(&buf, ", \"max_delay\": %d", params->max_delay);
-	}
-	else
+	if (!deda)
 	{
 		appendStringInfo(&buf, ", \"skipping\": %s",
 						 params->skipping ? "true" : "false");
 		if (params->skipping)
 			appendStringInfo(&buf, ", \"patience\": %d", params->patience);
-		appendStringInfoString(&buf, ", \"step_scale\": ");
-		append_number(&buf, params->step_scale);
+		appendStringInfo(&buf, ", \"step_scale\": %s",
+						 double_to_shortest_decimal(params->step_scale));
 	}
+	else if (params->max_delay == NO_DELAY)
+		appendStringInfoString(&buf, ", \"max_delay\": null");
+	else
+		appendStringInfo(&buf, ", \"max_delay\": %d", params->max_delay);
 
 	appendStringInfo(&buf, ", \"round\": " INT64_FORMAT, learner.round);
 	if (params->skipping)
@@ -116,15 +99,12 @@ state_to_text(BanditState *state)
 	else
 		appendStringInfo(&buf, ", \"outstanding\": " INT64_FORMAT,
 						 learner.outstanding);
-	appendStringInfoString(&buf, ", \"cumulative_delay\": ");
-	append_number(&buf, learner.cumulative_delay);
+	appendStringInfo(&buf, ", \"cumulative_delay\": %s",
+					 double_to_shortest_decimal(learner.cumulative_delay));
 	if (deda)
-	{
-		appendStringInfoString(&buf, ", \"longest_delay\": ");
-		append_number(&buf, learner.longest_delay);
-		appendStringInfoString(&buf, ", \"lbck\": ");
-		append_number(&buf, learner.lbck);
-	}
+		appendStringInfo(&buf, ", \"longest_delay\": %s, \"lbck\": %s",
+						 double_to_shortest_decimal(learner.longest_delay),
+						 double_to_shortest_decimal(learner.lbck));
 	for (int i = 0; i < NUM_VECTORS(params->algorithm); i++)
 		append_vector(&buf, vector_names[i],
 					  state->vectors + (Size) i * params->arms, params->arms);
@@ -149,260 +129,246 @@ bandit_state_to_jsonb(PG_FUNCTION_ARGS)
 /* ----------
  * Text input
  *
- * PostgreSQL's own parser makes a jsonb of the text; what remains is to pick
- * the fields out of it.  Each function below returns false after reporting an
- * error to escontext.
+ * PostgreSQL's own parser turns the text into a jsonb, and we pick the fields out
+ * of it.  If something is wrong, it is reported to escontext, and what is read
+ * from then on means nothing.
  * ----------
  */
 
-/* The text being read. */
-#define MAX_FIELDS	16
-
+/* The text that is being read. */
 typedef struct StateReader
 {
 	JsonbContainer *object;
-	const char *fields[MAX_FIELDS];	/* keys found in it so far */
-	int			nfields;
+	List	   *keys;			/* those that were read so far, String nodes */
 	Node	   *escontext;
+	bool		failed;
 } StateReader;
 
-#define REJECT(reader, ...) \
-	ereturn((reader)->escontext, false, \
-			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION), \
-			 errmsg("invalid input syntax for type %s", "bandit_state"), \
-			 errdetail(__VA_ARGS__)))
+/*
+ * Report what is wrong, if it is the first thing that is.
+ */
+static void
+reject(StateReader *reader, const char *detail)
+{
+	if (!reader->failed)
+		errsave(reader->escontext,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid input syntax for type %s", "bandit_state"),
+				 errdetail_internal("%s", detail)));
+	reader->failed = true;
+}
 
 /*
- * Find a field by its key.  A value of another type than wanted is an error;
- * jbvNull stands for "a number or null".
+ * Find a field by its key.  Returns NULL if it is missing, or does not have the
+ * wanted type.  jbvNull stands for "a number or null", jbvBinary for an array.
  */
-static bool
-read_field(StateReader *reader, const char *key, enum jbvType wanted,
-		   JsonbValue *value)
+static JsonbValue *
+read_field(StateReader *reader, const char *key, enum jbvType wanted)
 {
 	static const char *const kinds[] = {
 		[jbvNull] = "a number or null",
 		[jbvString] = "a string",
 		[jbvNumeric] = "a number",
-		[jbvBool] = "a boolean"
+		[jbvBool] = "a boolean",
+		[jbvBinary] = "an array"
 	};
+	JsonbValue *value = getKeyJsonValueFromContainer(reader->object, key,
+													 strlen(key), NULL);
 
-	if (getKeyJsonValueFromContainer(reader->object, key, strlen(key), value) == NULL)
-		REJECT(reader, "Key \"%s\" is missing.", key);
-	Assert(reader->nfields < MAX_FIELDS);
-	reader->fields[reader->nfields++] = key;
-
-	if (wanted == jbvArray)
+	if (value == NULL)
 	{
-		/* an array inside an object comes as jbvBinary */
-		if (value->type != jbvBinary ||
-			!JsonContainerIsArray(value->val.binary.data))
-			REJECT(reader, "Key \"%s\" must be an array.", key);
+		reject(reader, psprintf("Key \"%s\" is missing.", key));
+		return NULL;
 	}
-	else if (value->type != wanted &&
-			 !(wanted == jbvNull && value->type == jbvNumeric))
-		REJECT(reader, "Key \"%s\" must be %s.", key, kinds[wanted]);
-	return true;
+	reader->keys = lappend(reader->keys, makeString(unconstify(char *, key)));
+
+	if (wanted == jbvNull && value->type == jbvNumeric)
+		return value;
+	if (value->type != wanted ||
+		(wanted == jbvBinary && !JsonContainerIsArray(value->val.binary.data)))
+	{
+		reject(reader, psprintf("Key \"%s\" must be %s.", key, kinds[wanted]));
+		return NULL;
+	}
+	return value;
 }
 
 /*
- * Write a number.  It may have 131,072 digits, and there may be many of them, so
- * be ready to be cancelled.
- */
-static char *
-json_number_text(const JsonbValue *value)
-{
-	CHECK_FOR_INTERRUPTS();
-	return DatumGetCString(DirectFunctionCall1(numeric_out,
-											   NumericGetDatum(value->val.numeric)));
-}
-
-/*
- * Convert a JSON number to a double, correctly rounded.  Too large a number
- * becomes infinity, which state_problem() will not accept.
+ * Convert a JSON number to a double, correctly rounded.  A number that is too
+ * large becomes infinity, and state_problem() does not accept that.  A number may
+ * have 131,072 digits, and there may be many of them, so let the user cancel.
  */
 static double
 number_to_double(const JsonbValue *value)
 {
-	char	   *digits = json_number_text(value);
-	double		result = strtod(digits, NULL);
-
-	pfree(digits);
-	return result;
+	CHECK_FOR_INTERRUPTS();
+	return DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
+											  NumericGetDatum(value->val.numeric)));
 }
 
+/*
+ * Convert a JSON value to an integer.  Returns false if it is none.
+ */
 static bool
-number_to_int64(const JsonbValue *value, int64 *result)
+value_to_int64(const JsonbValue *value, int64 *result)
 {
-	char	   *digits = json_number_text(value);
+	char	   *digits;
 	char	   *end;
+	bool		valid;
 
+	CHECK_FOR_INTERRUPTS();
+	if (value->type != jbvNumeric)
+		return false;
+	digits = DatumGetCString(DirectFunctionCall1(numeric_out,
+												 NumericGetDatum(value->val.numeric)));
 	errno = 0;
 	*result = strtoi64(digits, &end, 10);
-	return errno == 0 && *end == '\0';
+	valid = errno == 0 && *end == '\0';
+	pfree(digits);
+	return valid;
 }
 
-static bool
-read_double(StateReader *reader, const char *key, double *result)
+static double
+read_double(StateReader *reader, const char *key)
 {
-	JsonbValue	value;
+	JsonbValue *value = read_field(reader, key, jbvNumeric);
 
-	if (!read_field(reader, key, jbvNumeric, &value))
-		return false;
-	*result = number_to_double(&value);
-	return true;
+	return value != NULL ? number_to_double(value) : 0;
 }
 
-static bool
-read_int64(StateReader *reader, const char *key, int64 least, int64 most,
-		   int64 *result)
+/*
+ * Read an integer from a field that was found, or not.
+ */
+static int64
+check_int(StateReader *reader, const char *key, const JsonbValue *value,
+		  int64 least, int64 most)
 {
-	JsonbValue	value;
+	int64		result = 0;
 
-	if (!read_field(reader, key, jbvNumeric, &value))
-		return false;
-	if (least == most && (!number_to_int64(&value, result) || *result != least))
-		REJECT(reader, "Key \"%s\" must be " INT64_FORMAT ".", key, least);
-	if (!number_to_int64(&value, result) || *result < least || *result > most)
-		REJECT(reader, "Key \"%s\" must be an integer from " INT64_FORMAT
-			   " to " INT64_FORMAT ".", key, least, most);
-	return true;
+	if (value == NULL ||
+		(value_to_int64(value, &result) && result >= least && result <= most))
+		return result;
+	if (least == most)
+		reject(reader, psprintf("Key \"%s\" must be " INT64_FORMAT ".", key, least));
+	else
+		reject(reader, psprintf("Key \"%s\" must be an integer from " INT64_FORMAT
+								" to " INT64_FORMAT ".", key, least, most));
+	return 0;
 }
 
-static bool
-read_int32(StateReader *reader, const char *key, int32 least, int32 most,
-		   int32 *result)
+static int64
+read_int(StateReader *reader, const char *key, int64 least, int64 most)
 {
-	int64		number;
-
-	if (!read_int64(reader, key, least, most, &number))
-		return false;
-	*result = (int32) number;
-	return true;
+	return check_int(reader, key, read_field(reader, key, jbvNumeric), least, most);
 }
 
-static bool
+static void
 read_params(StateReader *reader, LearnerParams *params)
 {
-	JsonbValue	value;
-	int32		version;
+	JsonbValue *value;
 
-	if (!read_int32(reader, "version", BANDIT_STATE_VERSION,
-					BANDIT_STATE_VERSION, &version))
-		return false;
-
-	if (!read_field(reader, "algorithm", jbvString, &value))
-		return false;
-	if (!algorithm_by_name(pnstrdup(value.val.string.val, value.val.string.len),
+	(void) read_int(reader, "version", BANDIT_STATE_VERSION, BANDIT_STATE_VERSION);
+	value = read_field(reader, "algorithm", jbvString);
+	if (value != NULL &&
+		!algorithm_by_name(pnstrdup(value->val.string.val, value->val.string.len),
 						   &params->algorithm))
-		REJECT(reader, "Key \"%s\" must be \"dada\", \"dada-ix\" or \"deda\".",
-			   "algorithm");
+		reject(reader, "Key \"algorithm\" must be \"dada\", \"dada-ix\" or \"deda\".");
+	params->arms = read_int(reader, "arms", LEARNER_MIN_ARMS, LEARNER_MAX_ARMS);
 
-	if (!read_int32(reader, "arms", LEARNER_MIN_ARMS, LEARNER_MAX_ARMS,
-					&params->arms))
-		return false;
-
-	params->skipping = false;
-	params->patience = 0;
 	params->max_delay = NO_DELAY;
 	params->step_scale = 1;
 	if (params->algorithm == DEDA)
 	{
-		if (!read_field(reader, "max_delay", jbvNull, &value))
-			return false;
-		if (value.type == jbvNumeric)
-		{
-			reader->nfields--;	/* the same field once more */
-			return read_int32(reader, "max_delay", 0, PG_INT32_MAX,
-							  &params->max_delay);
-		}
-		return true;
+		value = read_field(reader, "max_delay", jbvNull);
+		if (value != NULL && value->type == jbvNumeric)
+			params->max_delay = check_int(reader, "max_delay", value, 0, PG_INT32_MAX);
+		return;
 	}
 
-	if (!read_field(reader, "skipping", jbvBool, &value))
-		return false;
-	params->skipping = value.val.boolean;
-	if (params->skipping &&
-		!read_int32(reader, "patience", 0, PG_INT32_MAX, &params->patience))
-		return false;
-	return read_double(reader, "step_scale", &params->step_scale);
+	value = read_field(reader, "skipping", jbvBool);
+	params->skipping = value != NULL && value->val.boolean;
+	if (params->skipping)
+		params->patience = read_int(reader, "patience", 0, PG_INT32_MAX);
+	params->step_scale = read_double(reader, "step_scale");
 }
 
 /*
- * Read the open rounds, none of them after the newest round, into a palloc'd
- * set, and count them.
+ * Return an element of the open rounds, or 0 if it is not an integer.
  */
-static bool
-read_open_rounds(StateReader *reader, int64 newest, OpenRounds *open, int64 *count)
+static int64
+open_round(JsonbContainer *array, uint32 i)
 {
-	JsonbValue	value;
+	JsonbValue *element = getIthJsonbValueFromContainer(array, i);
+	int64		round;
+
+	if (!value_to_int64(element, &round))
+		round = 0;
+	pfree(element);
+	return round;
+}
+
+/*
+ * Read the open rounds, none of which may be after the newest.  Returns NULL if
+ * there are none, and sets how many words they need.
+ */
+static JsonbContainer *
+read_open_rounds(StateReader *reader, int64 newest, int64 *nwords)
+{
+	JsonbValue *value = read_field(reader, "open", jbvBinary);
 	JsonbContainer *array;
 	int64		previous = 0;
-	int64		capacity = 0;
 
-	if (!read_field(reader, "open", jbvArray, &value))
-		return false;
-	array = value.val.binary.data;
-	*count = JsonContainerSize(array);
-
-	for (uint32 i = 0; i < *count; i++)
+	*nwords = 0;
+	if (value == NULL || JsonContainerSize(value->val.binary.data) == 0)
+		return NULL;
+	array = value->val.binary.data;
+	for (uint32 i = 0; i < JsonContainerSize(array); i++)
 	{
-		JsonbValue *element = getIthJsonbValueFromContainer(array, i);
-		int64		round;
-		int64		nwords;
+		int64		round = open_round(array, i);
 
-		if (element->type != jbvNumeric ||
-			!number_to_int64(element, &round) ||
-			round <= previous || round > newest)
-			REJECT(reader, "Key \"%s\" must list rounds up to \"round\" in ascending order.",
-				   "open");
-
-		nwords = open_rounds_words_with(open, round);
-		if (nwords > capacity)
+		if (round <= previous || round > newest)
 		{
-			if (nwords > MAX_OPEN_WORDS)
-				REJECT(reader, "Key \"%s\" spans too many rounds.", "open");
-			capacity = Min(2 * nwords, MAX_OPEN_WORDS);
-			open->words = open->words == NULL ?
-				palloc(capacity * sizeof(uint64)) :
-				repalloc(open->words, capacity * sizeof(uint64));
+			reject(reader, "Key \"open\" must list rounds up to \"round\" in ascending order.");
+			return NULL;
 		}
-		open_rounds_add(open, round);
 		previous = round;
-		pfree(element);
 	}
-	return true;
+	*nwords = open_rounds_span(open_round(array, 0), previous);
+	if (*nwords > MAX_OPEN_WORDS)
+		reject(reader, "Key \"open\" spans too many rounds.");
+	return array;
 }
 
-static bool
+static void
 read_vector(StateReader *reader, const char *key, double *vector, int32 arms)
 {
-	JsonbValue	value;
-	JsonbIterator *iterator;
-	JsonbIteratorToken token;
-	int32		i = 0;
+	JsonbValue *value = read_field(reader, key, jbvBinary);
 
-	if (!read_field(reader, key, jbvArray, &value))
-		return false;
-	if (JsonContainerSize(value.val.binary.data) != (uint32) arms)
-		REJECT(reader, "Key \"%s\" must have %d elements.", key, arms);
-
-	iterator = JsonbIteratorInit(value.val.binary.data);
-	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
+	if (value == NULL)
+		return;
+	if (JsonContainerSize(value->val.binary.data) != (uint32) arms)
 	{
-		if (token != WJB_ELEM)
-			continue;
-		if (value.type != jbvNumeric)
-			REJECT(reader, "Key \"%s\" must be an array of numbers.", key);
-		vector[i++] = number_to_double(&value);
+		reject(reader, psprintf("Key \"%s\" must have %d elements.", key, arms));
+		return;
 	}
-	return true;
+	for (int32 i = 0; i < arms; i++)
+	{
+		JsonbValue *element = getIthJsonbValueFromContainer(value->val.binary.data, i);
+
+		if (element->type != jbvNumeric)
+		{
+			reject(reader, psprintf("Key \"%s\" must be an array of numbers.", key));
+			return;
+		}
+		vector[i] = number_to_double(element);
+		pfree(element);
+	}
 }
 
 /*
- * Check that there are no fields but those that have been read.
+ * Check that there are no other fields than those that were read.
  */
-static bool
+static void
 check_no_more_fields(StateReader *reader)
 {
 	JsonbIterator *iterator = JsonbIteratorInit(reader->object);
@@ -411,107 +377,100 @@ check_no_more_fields(StateReader *reader)
 
 	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
 	{
-		bool		known = token != WJB_KEY;
+		char	   *key;
 
-		for (int i = 0; i < reader->nfields && !known; i++)
-			known = strlen(reader->fields[i]) == (size_t) value.val.string.len &&
-				memcmp(reader->fields[i], value.val.string.val,
-					   value.val.string.len) == 0;
-		if (!known)
-			REJECT(reader, "Key \"%s\" does not belong here.",
-				   pnstrdup(value.val.string.val, value.val.string.len));
+		if (token != WJB_KEY)
+			continue;
+		key = pnstrdup(value.val.string.val, value.val.string.len);
+		if (!list_member(reader->keys, makeString(key)))
+			reject(reader, psprintf("Key \"%s\" does not belong here.", key));
 	}
-	return true;
 }
 
-static bool
-read_state(StateReader *reader, BanditState **result)
+/*
+ * Read all fields.  Returns NULL if something is wrong.
+ */
+static BanditState *
+read_state(StateReader *reader)
 {
-	LearnerParams params;
-	OpenRounds	open = {0};
+	LearnerParams params = {0};
 	BanditState *state;
 	Learner		learner;
-	const char *problem;
+	JsonbContainer *open = NULL;
+	int64		open_nwords = 0;
 	int64		round;
-	int64		outstanding;
+	int64		outstanding = 0;
 
-	if (!read_params(reader, &params) ||
-		!read_int64(reader, "round", 0, LEARNER_MAX_ROUNDS, &round))
-		return false;
-	if (!(params.skipping ?
-		  read_open_rounds(reader, round, &open, &outstanding) :
-		  read_int64(reader, "outstanding", 0, round, &outstanding)))
-		return false;
+	read_params(reader, &params);
+	round = read_int(reader, "round", 0, LEARNER_MAX_ROUNDS);
+	if (params.skipping)
+		open = read_open_rounds(reader, round, &open_nwords);
+	else
+		outstanding = read_int(reader, "outstanding", 0, round);
+	if (reader->failed)
+		return NULL;
 
-	state = state_make(&params, open.nwords);
-	state->open_first_word = open.first_word;
-	state->round = round;
-	state->outstanding = outstanding;
+	state = state_make(&params, open_nwords);
 	state_view(state, &learner);
-	if (open.nwords > 0)
-		memcpy(learner.open.words, open.words, open.nwords * sizeof(uint64));
-
-	if (!read_double(reader, "cumulative_delay", &state->cumulative_delay))
-		return false;
-	if (params.algorithm == DEDA &&
-		(!read_double(reader, "longest_delay", &state->longest_delay) ||
-		 !read_double(reader, "lbck", &state->lbck)))
-		return false;
-	for (int i = 0; i < NUM_VECTORS(params.algorithm); i++)
+	learner.round = round;
+	learner.outstanding = open != NULL ? JsonContainerSize(open) : outstanding;
+	learner.open.nwords = 0;
+	for (uint32 i = 0; open != NULL && i < learner.outstanding; i++)
+		open_rounds_add(&learner.open, open_round(open, i));
+	learner.cumulative_delay = read_double(reader, "cumulative_delay");
+	if (params.algorithm == DEDA)
 	{
-		if (!read_vector(reader, vector_names[i],
-						 state->vectors + (Size) i * params.arms, params.arms))
-			return false;
+		learner.longest_delay = read_double(reader, "longest_delay");
+		learner.lbck = read_double(reader, "lbck");
 	}
+	for (int i = 0; i < NUM_VECTORS(params.algorithm); i++)
+		read_vector(reader, vector_names[i],
+					state->vectors + (Size) i * params.arms, params.arms);
+	check_no_more_fields(reader);
+	if (reader->failed)
+		return NULL;
 
-	if (!check_no_more_fields(reader))
-		return false;
-	problem = state_problem(state);
-	if (problem != NULL)
-		REJECT(reader, "The state is wrong: %s.", problem);
-
-	*result = state;
-	return true;
+	state_store(state, &learner);
+	if (state_problem(state) != NULL)
+		reject(reader, psprintf("The state is wrong: %s.", state_problem(state)));
+	return reader->failed ? NULL : state;
 }
 
 Datum
 bandit_state_in(PG_FUNCTION_ARGS)
 {
-	char	   *text = PG_GETARG_CSTRING(0);
-	Node	   *escontext = fcinfo->context;
-	StateReader reader = {0};
-	BanditState *state;
+	StateReader reader = {.escontext = fcinfo->context};
+	BanditState *state = NULL;
 	Datum		jsonb;
 
-	if (!InputFunctionCallSoft(jsonb_in, text, escontext, &jsonb))
+	if (!InputFunctionCallSoft(jsonb_in, PG_GETARG_CSTRING(0), reader.escontext, &jsonb))
 		PG_RETURN_NULL();
 	reader.object = &DatumGetJsonbP(jsonb)->root;
-	reader.escontext = escontext;
-	if (!JsonContainerIsObject(reader.object))
-		ereturn(escontext, (Datum) 0,
-				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-				 errmsg("invalid input syntax for type %s", "bandit_state"),
-				 errdetail("A JSON object is expected.")));
-
-	if (!read_state(&reader, &state))
+	if (JsonContainerIsObject(reader.object))
+		state = read_state(&reader);
+	else
+		reject(&reader, "A JSON object is expected.");
+	if (state == NULL)
 		PG_RETURN_NULL();
 	PG_RETURN_BANDIT_STATE(state);
 }
 
 /* ----------
- * Binary form: the fields of BanditState in their order, in network byte order
+ * Binary form: the fields of BanditState in their order, in network byte order.
+ * From step_scale on there are 64-bit words only.
  * ----------
  */
+
+#define NUM_WORDS(state) \
+	((VARSIZE(state) - offsetof(BanditState, step_scale)) / sizeof(uint64))
 
 Datum
 bandit_state_send(PG_FUNCTION_ARGS)
 {
 	BanditState *state = PG_GETARG_BANDIT_STATE(0);
-	Size		nvalues = NUM_VECTORS(state->algorithm) * (Size) state->arms;
+	const uint64 *words = (const uint64 *) &state->step_scale;
 	StringInfoData buf;
-	Learner		learner;
 
-	state_view(state, &learner);
 	pq_begintypsend(&buf);
 	pq_sendbyte(&buf, state->version);
 	pq_sendbyte(&buf, state->algorithm);
@@ -521,128 +480,42 @@ bandit_state_send(PG_FUNCTION_ARGS)
 	pq_sendint32(&buf, state->patience);
 	pq_sendint32(&buf, state->max_delay);
 	pq_sendint32(&buf, state->reserved2);
-	pq_sendfloat8(&buf, state->step_scale);
-	pq_sendint64(&buf, state->round);
-	pq_sendint64(&buf, state->outstanding);
-	pq_sendfloat8(&buf, state->cumulative_delay);
-	pq_sendfloat8(&buf, state->longest_delay);
-	pq_sendfloat8(&buf, state->lbck);
-	pq_sendint64(&buf, state->open_first_word);
-	pq_sendint64(&buf, state->open_nwords);
-	for (Size i = 0; i < nvalues; i++)
-		pq_sendfloat8(&buf, state->vectors[i]);
-	for (int64 i = 0; i < learner.open.nwords; i++)
-		pq_sendint64(&buf, learner.open.words[i]);
+	for (Size i = 0; i < NUM_WORDS(state); i++)
+		pq_sendint64(&buf, words[i]);
 	PG_RETURN_BYTEA_P(pq_endtypsend(&buf));
-}
-
-static void
-reject_binary(const char *problem)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
-			 errmsg("invalid binary representation of type %s", "bandit_state"),
-			 errdetail("The state is wrong: %s.", problem)));
 }
 
 Datum
 bandit_state_recv(PG_FUNCTION_ARGS)
 {
 	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
-	BanditState header = {0};
-	LearnerParams params;
-	BanditState *state;
-	Learner		learner;
+	Size		size = VARHDRSZ + buf->len - buf->cursor;
+	BanditState *state = palloc0(Max(size, offsetof(BanditState, vectors)));
+	uint64	   *words = (uint64 *) &state->step_scale;
 	const char *problem;
-	Size		nvalues;
-	Size		remaining;
 
-	header.version = pq_getmsgbyte(buf);
-	if (header.version != BANDIT_STATE_VERSION)
+	SET_VARSIZE(state, Max(size, offsetof(BanditState, vectors)));
+	state->version = pq_getmsgbyte(buf);
+	if (state->version != BANDIT_STATE_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
 				 errmsg("unsupported version %d of the binary form of type %s",
-						header.version, "bandit_state")));
-	header.algorithm = pq_getmsgbyte(buf);
-	header.skipping = pq_getmsgbyte(buf);
-	header.reserved = pq_getmsgbyte(buf);
-	header.arms = pq_getmsgint(buf, 4);
-	header.patience = pq_getmsgint(buf, 4);
-	header.max_delay = pq_getmsgint(buf, 4);
-	header.reserved2 = pq_getmsgint(buf, 4);
-	header.step_scale = pq_getmsgfloat8(buf);
-	header.round = pq_getmsgint64(buf);
-	header.outstanding = pq_getmsgint64(buf);
-	header.cumulative_delay = pq_getmsgfloat8(buf);
-	header.longest_delay = pq_getmsgfloat8(buf);
-	header.lbck = pq_getmsgfloat8(buf);
-	header.open_first_word = pq_getmsgint64(buf);
-	header.open_nwords = pq_getmsgint64(buf);
-
-	/* nothing is allocated before the counts match the message's length */
-	params = state_params(&header);
-	problem = learner_params_problem(&params);
-	if (problem != NULL)
-		reject_binary(problem);
-	nvalues = NUM_VECTORS(params.algorithm) * (Size) params.arms;
-	remaining = buf->len - buf->cursor;
-	if (remaining % 8 != 0 || remaining / 8 < nvalues ||
-		header.open_nwords != (int64) (remaining / 8 - nvalues))
-		reject_binary("its size is wrong");
-
-	state = state_make(&params, header.open_nwords);
-	SET_VARSIZE(&header, VARSIZE(state));
-	memcpy(state, &header, offsetof(BanditState, vectors));
-	state_view(state, &learner);
-	for (Size i = 0; i < nvalues; i++)
-		state->vectors[i] = pq_getmsgfloat8(buf);
-	for (int64 i = 0; i < learner.open.nwords; i++)
-		learner.open.words[i] = pq_getmsgint64(buf);
+						state->version, "bandit_state")));
+	state->algorithm = pq_getmsgbyte(buf);
+	state->skipping = pq_getmsgbyte(buf);
+	state->reserved = pq_getmsgbyte(buf);
+	state->arms = pq_getmsgint(buf, 4);
+	state->patience = pq_getmsgint(buf, 4);
+	state->max_delay = pq_getmsgint(buf, 4);
+	state->reserved2 = pq_getmsgint(buf, 4);
+	for (Size i = 0; i < NUM_WORDS(state); i++)
+		words[i] = pq_getmsgint64(buf);
 
 	problem = state_problem(state);
 	if (problem != NULL)
-		reject_binary(problem);
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("invalid binary representation of type %s", "bandit_state"),
+				 errdetail("The state is wrong: %s.", problem)));
 	PG_RETURN_BANDIT_STATE(state);
-}
-
-/* ----------
- * Equality and hashing: the stored form is canonical, so bytes decide
- * ----------
- */
-
-static bool
-state_equal(const BanditState *a, const BanditState *b)
-{
-	return VARSIZE(a) == VARSIZE(b) && memcmp(a, b, VARSIZE(a)) == 0;
-}
-
-Datum
-bandit_state_eq(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(state_equal(PG_GETARG_BANDIT_STATE(0),
-							   PG_GETARG_BANDIT_STATE(1)));
-}
-
-Datum
-bandit_state_ne(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(!state_equal(PG_GETARG_BANDIT_STATE(0),
-								PG_GETARG_BANDIT_STATE(1)));
-}
-
-Datum
-bandit_state_hash(PG_FUNCTION_ARGS)
-{
-	BanditState *state = PG_GETARG_BANDIT_STATE(0);
-
-	return hash_any((unsigned char *) state, VARSIZE(state));
-}
-
-Datum
-bandit_state_hash_extended(PG_FUNCTION_ARGS)
-{
-	BanditState *state = PG_GETARG_BANDIT_STATE(0);
-
-	return hash_any_extended((unsigned char *) state, VARSIZE(state),
-							 PG_GETARG_INT64(1));
 }

@@ -2,10 +2,10 @@
  * svg.c
  *	  Charts as SVG documents.
  *
- * A document stands alone: it has a background, colours for light and for dark
- * surroundings, and no identifiers that could clash with those of a page that
- * it is put into.  All but the names given by users is ASCII.  XML wants UTF8, which
- * is up to the client that writes it to a file.
+ * A document stands alone.  It has a background, and colours for light and for
+ * dark surroundings.  It has no identifiers that could clash with those of a page
+ * around it.  Everything is ASCII except the names that users have given.  XML
+ * wants UTF8, and the client that writes it to a file must see to that.
  */
 #include "postgres.h"
 
@@ -16,10 +16,10 @@
 #include "compat.h"
 #include "svg.h"
 
-/* A number that is so near to a round one, relatively, is meant to be round. */
+/* A number that is relatively this close to a round one is meant to be round. */
 #define ROUNDING		1e-9
 
-/* The document, and in it the rectangle that the data are drawn in. */
+/* The size of the document, and the rectangle for the data in it. */
 #define WIDTH			800
 #define HEIGHT			440
 #define LEFT			72
@@ -34,9 +34,9 @@
 #define MAX_TICKS		20
 
 /*
- * The colours are those of Okabe and Ito, which the colour-blind can tell apart,
- * with a darker yellow in the light and a lighter blue in the dark.  Neighbours
- * differ in brightness too.
+ * The colours are those of Okabe and Ito, which the colour-blind can tell apart.
+ * The yellow is darker in the light, and the blue is lighter in the dark.
+ * Neighbours differ in brightness, too.
  */
 static const char *const style =
 "<style>\n"
@@ -68,10 +68,11 @@ static const char *const style =
 "</style>\n";
 
 /*
- * Write a name as XML, at most so wide, in columns of a terminal.
+ * Write a name as XML.  A name that is wider than this, in columns of a
+ * terminal, is shortened.
  *
- * Longer ones are shortened.  Characters that XML does not allow are replaced,
- * as are bytes of which nobody knows the encoding.
+ * Characters that XML does not allow are replaced, and so are bytes whose
+ * encoding is unknown.
  */
 char *
 xml_text(const text *name, int width)
@@ -86,7 +87,7 @@ xml_text(const text *name, int width)
 	{
 		int			bytes = Min(pg_mblen(string), end - string);
 
-		/* what combines with the character before it has its price, too */
+		/* a combining character counts, too */
 		width -= Max(pg_dsplen(string), 1);
 		if (width < 0 || (width == 0 && string + bytes < end))
 		{
@@ -116,7 +117,7 @@ xml_text(const text *name, int width)
 }
 
 /*
- * Write a number, as precisely as multiples of the precision need it.
+ * Write a number with as many digits as multiples of the precision need.
  */
 char *
 number_label(double number, double precision)
@@ -125,7 +126,7 @@ number_label(double number, double precision)
 	char	   *digits;
 	int			whole;
 
-	/* written so that NaN gets here */
+	/* this condition is true for NaN, too */
 	if (!(precision >= 1e-6 && fabs(number) < 1e15))
 		return psprintf("%.6g", number);
 
@@ -145,17 +146,18 @@ number_label(double number, double precision)
 }
 
 /*
- * Make a scale with about so many ticks, at multiples of 1, 2 or 5 times a power
- * of ten, but not below min_step.
+ * Make a scale with about this many ticks.  The step between two ticks is 1, 2 or
+ * 5 times a power of ten, but not below min_step.
  */
 Scale
 plot_scale(double low, double high, double min_step, int ticks)
 {
 	double		step = (high - low) / ticks * (1 - ROUNDING);
 	double		power = pow(10, floor(log10(step)));
+	int			factor = step > 5 * power ? 10 : step > 2 * power ? 5 : step > power ? 2 : 1;
+	Scale		scale = {low, high, fmax(power * factor, min_step)};
 
-	step = power * (step > 5 * power ? 10 : step > 2 * power ? 5 : step > power ? 2 : 1);
-	return (Scale) {.low = low, .high = high, .step = fmax(step, min_step)};
+	return scale;
 }
 
 /*
@@ -170,8 +172,8 @@ plot_rounded(Scale scale)
 }
 
 /*
- * How many ticks are there from the first one on?  Not many, whatever rounding
- * has made of the scale.
+ * Count the ticks from the first one on.  There are never many, whatever rounding
+ * has done to the scale.
  */
 static int
 count_ticks(double first, const Scale *scale)
@@ -192,7 +194,7 @@ y_of(const Plot *plot, double y)
 }
 
 /*
- * Begin a plot; its scales are still to be set.
+ * Begin a plot.  The caller has to set its scales.
  */
 void
 plot_init(Plot *plot, const char *title, const char *subtitle)
@@ -232,7 +234,7 @@ plot_note(Plot *plot, const char *note)
 }
 
 /*
- * Draw the vertical axis and its grid, which shines through what it is drawn on.
+ * Draw the vertical axis and its grid.  What the grid is drawn on shines through.
  */
 void
 plot_y_axis(Plot *plot, const char *unit)
@@ -377,7 +379,7 @@ plot_legend(Plot *plot, int colour, const char *name, const char *value)
 }
 
 /*
- * The complete document.
+ * Return the complete document.
  */
 char *
 plot_document(Plot *plot)

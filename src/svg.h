@@ -9,12 +9,12 @@
 
 #include "lib/stringinfo.h"
 
-/* Series have a colour each; the last one is a grey. */
+/* Each series has its colour.  The last one is a grey. */
 #define PLOT_COLOURS	8
-/* The colour of what is not one series among others: that of the text. */
+/* The colour of the text, for what is not one series among others. */
 #define PLOT_MAIN		0
 
-/* An axis, with ticks at the multiples of a round number. */
+/* An axis with ticks at the multiples of a round number. */
 typedef struct Scale
 {
 	double		low;
@@ -26,7 +26,7 @@ typedef struct Plot
 {
 	Scale		x;
 	Scale		y;
-	const char *title;			/* this, and all text below, as XML */
+	const char *title;			/* as XML, like all text below */
 	const char *subtitle;
 	int			nlegend;		/* how many entries the legend has */
 	StringInfoData summary;		/* the legend, for those who cannot see it */
@@ -39,7 +39,7 @@ typedef struct Point
 	double		y;
 } Point;
 
-/* What covers an area; nothing if high is not a number. */
+/* A part of an area.  It is empty if high is not a number. */
 typedef struct Column
 {
 	double		left;

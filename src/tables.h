@@ -2,16 +2,13 @@
  * tables.h
  *	  The tables in schema dexp3 as C sees them.
  *
- * The column numbers mirror the install script.  Columns and tables that are
- * newer than version 1.0 of it may be missing until ALTER EXTENSION UPDATE: a
- * table without them has fewer columns, and a missing table is InvalidOid.
+ * The column numbers mirror the install script.
  */
 #ifndef DEXP3_TABLES_H
 #define DEXP3_TABLES_H
 
 #include "postgres.h"
 
-#include "access/tupdesc.h"
 #include "storage/lockdefs.h"
 #include "utils/relcache.h"
 
@@ -30,13 +27,12 @@ enum
 	Anum_bandit_created_at,
 	Anum_bandit_owner,
 	Anum_bandit_grantees,
-	Natts_bandit_1_0 = Anum_bandit_grantees,
 	Anum_bandit_feedback_window,
 	Anum_bandit_missing_loss,
-	Anum_bandit_history,
+	Anum_bandit_retention,
 	Anum_bandit_sticky,
 	Anum_bandit_loss_range,
-	Anum_bandit_clamp,
+	Anum_bandit_clamp_losses,
 	Anum_bandit_retired,
 	Anum_bandit_head_start,
 	Natts_bandit = Anum_bandit_head_start
@@ -58,12 +54,11 @@ enum
 	Anum_decision_delay,
 	Anum_decision_z,
 	Anum_decision_m,
-	Natts_decision_1_0 = Anum_decision_m,
 	Anum_decision_subject,
 	Natts_decision = Anum_decision_subject
 };
 
-/* dexp3.feedback: one row a settled or skipped decision */
+/* dexp3.feedback: one row a settled decision */
 enum
 {
 	Anum_feedback_decision_id = 1,
@@ -73,12 +68,12 @@ enum
 	Anum_feedback_delay,
 	Anum_feedback_received_at,
 	Anum_feedback_xact,
+	Anum_feedback_arm,
 	Anum_feedback_loss,
 	Anum_feedback_estimate,
-	Anum_feedback_arm,
+	Anum_feedback_probability,
 	Anum_feedback_expected,
 	Anum_feedback_lbck,
-	Natts_feedback_1_0 = Anum_feedback_lbck,
 	Anum_feedback_expired,
 	Natts_feedback = Anum_feedback_expired
 };
@@ -102,17 +97,8 @@ enum
 	Anum_trimmed_last_decision,
 	Anum_trimmed_last_feedback,
 	Anum_trimmed_lbck,
-	Anum_trimmed_z,
-	Anum_trimmed_m,
-	Anum_trimmed_arm_decisions,
-	Anum_trimmed_arm_settled,
-	Anum_trimmed_arm_loss,
-	Anum_trimmed_arm_inverse,
-	Anum_trimmed_arm_inverse2,
-	Anum_trimmed_arm_weighted,
-	Anum_trimmed_arm_weighted_inverse,
-	Anum_trimmed_arm_weighted2,
-	Natts_trimmed = Anum_trimmed_arm_weighted2
+	Anum_trimmed_sums,
+	Natts_trimmed = Anum_trimmed_sums
 };
 
 /* dexp3.checkpoint: folded states, for a quick start */
@@ -149,9 +135,7 @@ typedef struct Tables
 
 extern const Tables *tables(void);
 extern uint64 tables_generation(void);
-extern uint64 tables_log_identity(void);
 extern void tables_init(void);
 extern Relation table_open_checked(Oid relid, LOCKMODE lockmode);
-extern bool table_has_column(TupleDesc tupdesc, int attno);
 
 #endif							/* DEXP3_TABLES_H */

@@ -8,13 +8,9 @@
  * or FOR EACH STATEMENT with transition tables, one trigger an event.  A row
  * whose loss or decision is null has no effect.  An UPDATE counts where the loss
  * was null and no longer is.
- *
- * Also the triggers that keep the log in order when rows reach it in another
- * way than from bandit_choose and bandit_feedback.
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
@@ -23,27 +19,15 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/numeric.h"
 #include "utils/rel.h"
 #include "utils/tuplestore.h"
-#include "utils/xid8.h"
 
 #include "arguments.h"
-#include "checkpoint.h"
 #include "compat.h"
-#include "current.h"
-#include "feedback.h"
-#include "insert.h"
-#include "log.h"
-#include "tables.h"
+#include "settle.h"
 
 PG_FUNCTION_INFO_V1(bandit_feedback_trigger);
-PG_FUNCTION_INFO_V1(bandit_log_arrival);
-PG_FUNCTION_INFO_V1(bandit_checkpoint_arrival);
-PG_FUNCTION_INFO_V1(bandit_log_truncated);
-PG_FUNCTION_INFO_V1(bandit_changed);
 
 /* Which columns of the user's table to look at. */
 typedef struct FeedbackColumns
@@ -55,42 +39,25 @@ typedef struct FeedbackColumns
 	bool		is_reward;
 } FeedbackColumns;
 
-static void
-check_called_as_trigger(FunctionCallInfo fcinfo, const char *function)
+static bool
+is_integer(Oid type)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" must be called as a trigger", function)));
+	return type == INT2OID || type == INT4OID || type == INT8OID;
 }
 
-static void
-protocol_violated(const TriggerData *trigdata, const char *problem)
+static bool
+is_number(Oid type)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-			 errmsg("trigger \"%s\" on table \"%s\" must be fired %s",
-					trigdata->tg_trigger->tgname,
-					RelationGetRelationName(trigdata->tg_relation), problem)));
-}
-
-static void
-wrong_arguments(const TriggerData *trigdata)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("trigger \"%s\" on table \"%s\" has wrong arguments",
-					trigdata->tg_trigger->tgname,
-					RelationGetRelationName(trigdata->tg_relation)),
-			 errhint("Use bandit_feedback_trigger('decision column', 'loss column') "
-					 "or bandit_feedback_trigger('decision column', 'reward column', 'reward').")));
+	return is_integer(type) || type == FLOAT4OID || type == FLOAT8OID || type == NUMERICOID;
 }
 
 /*
- * Find a column by its name, and its type without domains.
+ * Find a column by its name, and its type without domains, which must be as
+ * wanted.
  */
 static int
-find_column(const TriggerData *trigdata, const char *name, Oid *type)
+find_column(const TriggerData *trigdata, const char *name, bool (*fits) (Oid),
+			const char *wanted, Oid *type)
 {
 	TupleDesc	tupdesc = RelationGetDescr(trigdata->tg_relation);
 	int			attno = SPI_fnumber(tupdesc, name);
@@ -108,18 +75,12 @@ find_column(const TriggerData *trigdata, const char *name, Oid *type)
 						name, trigdata->tg_trigger->tgname),
 				 errhint("Make it a stored generated column.")));
 	*type = getBaseType(SPI_gettypeid(tupdesc, attno));
+	if (!fits(*type))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" of trigger \"%s\" must be %s, not of type %s",
+						name, trigdata->tg_trigger->tgname, wanted, format_type_be(*type))));
 	return attno;
-}
-
-static void
-wrong_type(const TriggerData *trigdata, const char *column, Oid type,
-		   const char *wanted)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_DATATYPE_MISMATCH),
-			 errmsg("column \"%s\" of trigger \"%s\" must be %s, not of type %s",
-					column, trigdata->tg_trigger->tgname, wanted,
-					format_type_be(type))));
 }
 
 static void
@@ -129,33 +90,18 @@ read_trigger_arguments(const TriggerData *trigdata, FeedbackColumns *columns)
 	int			nargs = trigdata->tg_trigger->tgnargs;
 
 	if (nargs < 2 || nargs > 3 || (nargs == 3 && strcmp(args[2], "reward") != 0))
-		wrong_arguments(trigdata);
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("trigger \"%s\" on table \"%s\" has wrong arguments",
+						trigdata->tg_trigger->tgname,
+						RelationGetRelationName(trigdata->tg_relation)),
+				 errhint("Use bandit_feedback_trigger('decision column', 'loss column') "
+						 "or bandit_feedback_trigger('decision column', 'reward column', 'reward').")));
 	columns->is_reward = nargs == 3;
-
-	columns->decision = find_column(trigdata, args[0], &columns->decision_type);
-	switch (columns->decision_type)
-	{
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-			break;
-		default:
-			wrong_type(trigdata, args[0], columns->decision_type, "an integer");
-	}
-
-	columns->value = find_column(trigdata, args[1], &columns->value_type);
-	switch (columns->value_type)
-	{
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-		case FLOAT4OID:
-		case FLOAT8OID:
-		case NUMERICOID:
-			break;
-		default:
-			wrong_type(trigdata, args[1], columns->value_type, "a number");
-	}
+	columns->decision = find_column(trigdata, args[0], is_integer, "an integer",
+									&columns->decision_type);
+	columns->value = find_column(trigdata, args[1], is_number, "a number",
+								 &columns->value_type);
 }
 
 static int64
@@ -205,51 +151,38 @@ take_row(const FeedbackColumns *columns, TupleTableSlot *old, TupleTableSlot *ne
 	if (decision_null || value_null || !old_null)
 		return;
 
-	(void) give_feedback(datum_to_int64(decision, columns->decision_type),
-						 datum_to_double(value, columns->value_type),
-						 columns->is_reward ? IS_REWARD : IS_LOSS);
+	(void) settle_by_feedback(datum_to_int64(decision, columns->decision_type),
+							  datum_to_double(value, columns->value_type),
+							  columns->is_reward ? IS_REWARD : IS_LOSS);
 }
 
-static void
-take_tuple(const TriggerData *trigdata, const FeedbackColumns *columns)
+/* A transition table that is being read. */
+typedef struct TransitionReader
 {
-	TupleDesc	tupdesc = RelationGetDescr(trigdata->tg_relation);
-	bool		update = TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event);
-	TupleTableSlot *new = MakeSingleTupleTableSlot(tupdesc, &TTSOpsHeapTuple);
-	TupleTableSlot *old = NULL;
-
-	if (update)
-	{
-		old = MakeSingleTupleTableSlot(tupdesc, &TTSOpsHeapTuple);
-		ExecStoreHeapTuple(trigdata->tg_trigtuple, old, false);
-	}
-	ExecStoreHeapTuple(update ? trigdata->tg_newtuple : trigdata->tg_trigtuple,
-					   new, false);
-	take_row(columns, old, new);
-	if (update)
-		ExecDropSingleTupleTableSlot(old);
-	ExecDropSingleTupleTableSlot(new);
-}
+	Tuplestorestate *table;
+	int			pointer;		/* must be selected before each read */
+	TupleTableSlot *slot;
+} TransitionReader;
 
 /*
  * Begin to read a transition table from its start, without disturbing other
- * readers; what select_reader() returns must be selected before each read.
+ * readers.
  */
-static int
-open_transition_table(Tuplestorestate *table)
+static void
+open_transition_table(TransitionReader *reader, Tuplestorestate *table, Relation rel)
 {
-	int			reader = tuplestore_alloc_read_pointer(table, EXEC_FLAG_REWIND);
-
-	tuplestore_select_read_pointer(table, reader);
+	reader->table = table;
+	reader->pointer = tuplestore_alloc_read_pointer(table, EXEC_FLAG_REWIND);
+	reader->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsMinimalTuple);
+	tuplestore_select_read_pointer(table, reader->pointer);
 	tuplestore_rescan(table);
-	return reader;
 }
 
 static bool
-next_row(Tuplestorestate *table, int reader, TupleTableSlot *slot)
+next_row(TransitionReader *reader)
 {
-	tuplestore_select_read_pointer(table, reader);
-	return tuplestore_gettupleslot(table, true, false, slot);
+	tuplestore_select_read_pointer(reader->table, reader->pointer);
+	return tuplestore_gettupleslot(reader->table, true, false, reader->slot);
 }
 
 /*
@@ -263,48 +196,38 @@ next_row(Tuplestorestate *table, int reader, TupleTableSlot *slot)
 static void
 take_transition_tables(const TriggerData *trigdata, const FeedbackColumns *columns)
 {
-	TupleDesc	tupdesc = RelationGetDescr(trigdata->tg_relation);
 	bool		update = TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event);
-	Tuplestorestate *new_table = trigdata->tg_newtable;
-	Tuplestorestate *old_table = trigdata->tg_oldtable;
-	TupleTableSlot *new;
-	TupleTableSlot *old = NULL;
-	int			new_reader;
-	int			old_reader = 0;
+	TransitionReader new;
+	TransitionReader old = {0};
 	bool		in_step = true;
 	MemoryContext row_context;
 
-	if (new_table == NULL || (update && old_table == NULL))
+	if (trigdata->tg_newtable == NULL || (update && trigdata->tg_oldtable == NULL))
 		protocol_violated(trigdata, update ?
 						  "with REFERENCING OLD TABLE and NEW TABLE, or FOR EACH ROW" :
 						  "with REFERENCING NEW TABLE, or FOR EACH ROW");
-
-	new = MakeSingleTupleTableSlot(tupdesc, &TTSOpsMinimalTuple);
-	new_reader = open_transition_table(new_table);
+	open_transition_table(&new, trigdata->tg_newtable, trigdata->tg_relation);
 	if (update)
-	{
-		old = MakeSingleTupleTableSlot(tupdesc, &TTSOpsMinimalTuple);
-		old_reader = open_transition_table(old_table);
-	}
+		open_transition_table(&old, trigdata->tg_oldtable, trigdata->tg_relation);
 
 	row_context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 feedback row",
 										ALLOCSET_DEFAULT_SIZES);
-	while (next_row(new_table, new_reader, new))
+	while (next_row(&new))
 	{
 		MemoryContext caller_context;
 
-		in_step = !update || next_row(old_table, old_reader, old);
+		in_step = !update || next_row(&old);
 		if (!in_step)
 			break;
 		CHECK_FOR_INTERRUPTS();
 
 		/* what the slots hold must outlive the row's own context */
 		caller_context = MemoryContextSwitchTo(row_context);
-		take_row(columns, old, new);
+		take_row(columns, old.slot, new.slot);
 		MemoryContextSwitchTo(caller_context);
 		MemoryContextReset(row_context);
 	}
-	if (!in_step || (update && next_row(old_table, old_reader, old)))
+	if (!in_step || (update && next_row(&old)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("trigger \"%s\" cannot tell which rows of table \"%s\" were updated to which",
@@ -313,10 +236,9 @@ take_transition_tables(const TriggerData *trigdata, const FeedbackColumns *colum
 				 errdetail("A row was lost on its way to another partition."),
 				 errhint("Use a trigger FOR EACH ROW.")));
 	MemoryContextDelete(row_context);
-
 	if (update)
-		ExecDropSingleTupleTableSlot(old);
-	ExecDropSingleTupleTableSlot(new);
+		ExecDropSingleTupleTableSlot(old.slot);
+	ExecDropSingleTupleTableSlot(new.slot);
 }
 
 /*
@@ -351,124 +273,12 @@ bandit_feedback_trigger(PG_FUNCTION_ARGS)
 	context.arg = trigdata;
 	context.previous = error_context_stack;
 	error_context_stack = &context;
-	if (TRIGGER_FIRED_FOR_ROW(trigdata->tg_event))
-		take_tuple(trigdata, &columns);
-	else
+	if (!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event))
 		take_transition_tables(trigdata, &columns);
-	error_context_stack = context.previous;
-	return PointerGetDatum(NULL);
-}
-
-/*
- * Trigger on the tables of the log, for rows that come from COPY, a restore or
- * replication: xact is the transaction under which they become visible here,
- * whatever it was elsewhere.
- */
-Datum
-bandit_log_arrival(PG_FUNCTION_ARGS)
-{
-	TriggerData *trigdata = (TriggerData *) fcinfo->context;
-	TupleDesc	tupdesc;
-	Oid			relid;
-	int			bandit_attno = 0;
-	int			xact_attnos[2];
-	int			nxacts = 1;
-	Datum		xacts[2];
-	bool		nulls[2] = {0};
-	bool		isnull;
-
-	check_called_as_trigger(fcinfo, "log_arrival");
-	refuse_while_inserting();
-	if (!TRIGGER_FIRED_BEFORE(trigdata->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) ||
-		!TRIGGER_FIRED_BY_INSERT(trigdata->tg_event))
-		protocol_violated(trigdata, "BEFORE INSERT FOR EACH ROW");
-
-	/* nobody shall use it for a table of another shape */
-	relid = RelationGetRelid(trigdata->tg_relation);
-	if (relid == tables()->decision)
-	{
-		bandit_attno = Anum_decision_bandit_id;
-		xact_attnos[0] = Anum_decision_xact;
-	}
-	else if (relid == tables()->feedback)
-	{
-		bandit_attno = Anum_feedback_bandit_id;
-		xact_attnos[0] = Anum_feedback_xact;
-	}
-	else if (relid == tables()->trimmed)
-	{
-		/* when the rows that are gone arrived here is not known */
-		bandit_attno = Anum_trimmed_bandit_id;
-		xact_attnos[0] = Anum_trimmed_xact;
-		xact_attnos[1] = Anum_trimmed_newest_xact;
-		nxacts = 2;
-	}
+	else if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
+		take_row(&columns, trigdata->tg_trigslot, trigdata->tg_newslot);
 	else
-		protocol_violated(trigdata, "on dexp3.decision, dexp3.feedback or dexp3.trimmed");
-
-	tupdesc = RelationGetDescr(trigdata->tg_relation);
-	if (relid == tables()->decision)
-	{
-		Datum		decision_id = heap_getattr(trigdata->tg_trigtuple,
-											   Anum_decision_decision_id,
-											   tupdesc, &isnull);
-
-		if (!isnull)			/* a null will be refused, but after this */
-			log_note_arrival(DatumGetInt64(decision_id));
-	}
-	current_rows_arrive(DatumGetInt32(heap_getattr(trigdata->tg_trigtuple,
-												   bandit_attno, tupdesc, &isnull)));
-	xacts[0] = xacts[1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(log_current_xact()));
-	return PointerGetDatum(heap_modify_tuple_by_cols(trigdata->tg_trigtuple, tupdesc,
-													 nxacts, xact_attnos, xacts, nulls));
-}
-
-/*
- * Trigger on dexp3.checkpoint: rows that do not come from this cluster's own
- * sessions mean nothing here, and are dropped.
- */
-Datum
-bandit_checkpoint_arrival(PG_FUNCTION_ARGS)
-{
-	check_called_as_trigger(fcinfo, "checkpoint_arrival");
-	return PointerGetDatum(NULL);
-}
-
-/*
- * Trigger on dexp3.decision and dexp3.feedback: when they are truncated,
- * checkpoints tell of rows that are gone.
- */
-Datum
-bandit_log_truncated(PG_FUNCTION_ARGS)
-{
-	check_called_as_trigger(fcinfo, "log_truncated");
-	checkpoint_remove_all();
-	return PointerGetDatum(NULL);
-}
-
-/*
- * Trigger on dexp3.bandit: tell all sessions, this one included, to forget what
- * they know about bandits; and keep the identifier of a new one from being given
- * out again, wherever it comes from.
- */
-Datum
-bandit_changed(PG_FUNCTION_ARGS)
-{
-	TriggerData *trigdata = (TriggerData *) fcinfo->context;
-
-	check_called_as_trigger(fcinfo, "bandit_changed");
-	if (TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) &&
-		TRIGGER_FIRED_BY_INSERT(trigdata->tg_event) &&
-		RelationGetRelid(trigdata->tg_relation) == tables()->bandit)
-	{
-		bool		isnull;
-
-		log_note_bandit(DatumGetInt32(heap_getattr(trigdata->tg_trigtuple,
-												   Anum_bandit_bandit_id,
-												   RelationGetDescr(trigdata->tg_relation),
-												   &isnull)));
-	}
-	CacheInvalidateRelcache(trigdata->tg_relation);
+		take_row(&columns, NULL, trigdata->tg_trigslot);
+	error_context_stack = context.previous;
 	return PointerGetDatum(NULL);
 }

@@ -8,16 +8,12 @@
 #include "postgres.h"
 
 #include "bandit.h"
+#include "sums.h"
 
-extern int64 trim_log(const Bandit *bandit, int64 newest_round, const Seen *seen,
-					  int64 limit, uint64 *from);
+extern void checkpoint_and_trim(const Sums *sums, const Bandit *bandit);
+extern int64 trim_some(const Bandit *bandit, uint64 *from);
 extern int64 trim_earlier_epochs(const Bandit *bandit);
 extern bool trim_find(int64 decision_id, int32 *bandit_id, int32 *epoch,
-					  char *status);
-
-/* What trim_find() says of a decision. */
-#define TRIMMED_SETTLED		's'
-#define TRIMMED_SKIPPED		'k'
-#define TRIMMED_EXPIRED		'e'
+					  SettledBy *settled_by);
 
 #endif							/* DEXP3_TRIM_H */

@@ -3,14 +3,15 @@
 use strict;
 use warnings;
 
+use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
-$node->append_conf('postgresql.conf', 'fsync = off');
-$node->start;
+use lib "$FindBin::RealBin/lib";
+use Dexp3 qw(new_node);
+
+my $node = new_node('main');
 $node->safe_psql('postgres', 'CREATE EXTENSION dexp3');
 
 # Run SQL and return what psql writes to stdout and to stderr, where notices and

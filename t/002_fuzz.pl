@@ -4,9 +4,13 @@
 use strict;
 use warnings;
 
+use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+
+use lib "$FindBin::RealBin/lib";
+use Dexp3 qw(new_node);
 
 my $seed = $ENV{DEXP3_FUZZ_SEED} // 20260;
 my $number_of_texts = 4000;
@@ -15,13 +19,8 @@ my $number_of_binaries = 4000;
 note "seed $seed; set DEXP3_FUZZ_SEED for another one";
 srand($seed);
 
-my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init(extra => [ "--encoding=UTF8" ]);
-$node->append_conf('postgresql.conf', 'fsync = off');
 # The refused inputs would fill the log.
-$node->append_conf('postgresql.conf', 'log_min_messages = log');
-$node->append_conf('postgresql.conf', 'log_min_error_statement = panic');
-$node->start;
+my $node = new_node('main', log_min_messages => 'log', log_min_error_statement => 'panic');
 $node->safe_psql('postgres', 'CREATE EXTENSION dexp3');
 my $started = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
 

@@ -6,11 +6,11 @@
 # Each records what it was told in a table of its own, in the same transaction,
 # so that afterwards the log can be compared with what was acknowledged.
 #
-# A transaction that has settled or skipped a decision makes feedback for that
-# one wait, so, as with any rows that are locked in turn, the order matters: each
-# transaction settles others' decisions first, in the order of their numbers,
-# and chooses, which never waits, afterwards.  Then there are no deadlocks, and
-# no transaction fails at all.
+# Feedback waits for an open transaction that has settled or skipped the same
+# decision.  So the order matters, as with any rows that are locked in turn: each
+# transaction first settles others' decisions, in the order of their numbers, and
+# then chooses, which never waits.  Then there are no deadlocks, and no transaction
+# fails at all.
 
 use strict;
 use warnings;
@@ -25,17 +25,7 @@ use Dexp3;
 
 my $seconds = 6;
 
-my $node = PostgreSQL::Test::Cluster->new('stress');
-$node->init;
-$node->append_conf(
-	'postgresql.conf', q{
-fsync = off
-log_statement = none
-statement_timeout = 120s
-autovacuum_naptime = 1s
-restart_after_crash = off
-});
-$node->start;
+my $node = new_node('stress', statement_timeout => '120s', autovacuum_naptime => '1s');
 
 install_records($node);
 $node->safe_psql(

@@ -10,16 +10,17 @@ use strict;
 use warnings;
 
 use File::Basename;
+use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+use lib "$FindBin::RealBin/lib";
+use Dexp3 qw(new_node $feedback_tables);
+
 my $rounds = 100;
 
-my $node = PostgreSQL::Test::Cluster->new('turns');
-$node->init;
-$node->append_conf('postgresql.conf', "fsync = off\nlog_statement = none\n");
-$node->start;
+my $node = new_node('turns');
 $node->command_ok(
 	[
 		'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-f',
@@ -27,16 +28,7 @@ $node->command_ok(
 	],
 	'the reference is loaded');
 $node->safe_psql(
-	'postgres', q{
-CREATE EXTENSION dexp3;
-
-CREATE TABLE by_row (decision_id bigint, loss float8);
-CREATE TRIGGER feedback AFTER INSERT OR UPDATE ON by_row
-    FOR EACH ROW EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss');
-CREATE TABLE by_statement (decision_id bigint, reward numeric);
-CREATE TRIGGER feedback AFTER INSERT ON by_statement REFERENCING NEW TABLE AS new
-    FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'reward', 'reward');
-
+	'postgres', "CREATE EXTENSION dexp3; $feedback_tables" . q{
 -- What really happened, as the reference wants it.  The step size is known
 -- where it is also gamma.
 CREATE FUNCTION history(name text) RETURNS reference.decision[] LANGUAGE sql AS $$

@@ -15,11 +15,10 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 use lib "$FindBin::RealBin/lib";
+use Dexp3 qw(new_node);
 use Documentation;
 
-my $node = PostgreSQL::Test::Cluster->new('documentation');
-$node->init;
-$node->start;
+my $node = new_node('documentation');
 
 foreach my $page ('README.md', 'doc/reference.md')
 {
@@ -139,7 +138,7 @@ foreach my $file (glob dirname($FindBin::RealBin) . '/src/*.[ch]')
 	my $source = slurp_file($file);
 	my @found;
 
-	while ($source =~ /\b(?:ereport\(ERROR|ereturn\()(.*?);\n/gs)
+	while ($source =~ /\b(?:ereport\(ERROR|ereturn\(|errsave\()(.*?);\n/gs)
 	{
 		my $call = $1;
 		my ($name) = $call =~ /errcode\((ERRCODE_\w+)\)/;
@@ -147,7 +146,7 @@ foreach my $file (glob dirname($FindBin::RealBin) . '/src/*.[ch]')
 
 		push @found, map { [ $name, $_ ] } ($text // '') =~ /((?:$part)(?:\s+$part)*)/g;
 	}
-	push @found, [ 'ERRCODE_INVALID_PARAMETER_VALUE', $_ ] foreach $source =~ /\binvalid_argument\(($literal)/g;
+	push @found, [ 'ERRCODE_INVALID_PARAMETER_VALUE', $_ ] foreach $source =~ /\binvalid_argument\((?:psprintf\()?($literal)/g;
 	foreach my $found (@found)
 	{
 		my ($name, $message) = @$found;

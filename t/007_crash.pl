@@ -1,11 +1,11 @@
-# A server that is killed again and again, in the middle of things: what was
-# acknowledged is there, once, and nothing else is half there.
+# A server is killed again and again while clients are at work.  What it has
+# acknowledged is there, once, and nothing is half done.
 #
 # The clients are psql processes.  What the server tells them goes to files, and
-# after each COMMIT or ROLLBACK that succeeded, a line which says so.  After a
-# crash these files, which it did not touch, are compared with the tables: what
-# was committed must be there; what was rolled back must not; and of a
-# transaction whose end is unknown, all or nothing.  The clients also record
+# after each COMMIT or ROLLBACK that succeeded, a line which says so.  A crash of the
+# server does not touch these files, and afterwards they are compared with the
+# tables.  What was committed must be there, and what was rolled back must not.  Of a
+# transaction whose end is unknown, all must be there or nothing.  The clients also record
 # everything in tables of their own, so that an application's rows and those of
 # the log are there together or not at all.
 #
@@ -28,25 +28,20 @@ my @bandits = qw(skipping exploring deda);
 
 # Small segments and caches, and a vacuum whenever there is something to do: then
 # there are many checkpoints, and pages of all ages on disk.
-my $node = PostgreSQL::Test::Cluster->new('crash');
-$node->init(extra => [ '--wal-segsize', '1' ]);
-$node->append_conf(
-	'postgresql.conf', q{
-fsync = off
-synchronous_commit = on
-wal_level = replica
-max_wal_size = 2MB
-min_wal_size = 2MB
-checkpoint_warning = 0
-shared_buffers = 2MB
-restart_after_crash = on
-autovacuum_naptime = 1s
-autovacuum_vacuum_threshold = 10
-autovacuum_vacuum_insert_threshold = 10
-log_statement = none
-statement_timeout = 120s
-});
-$node->start;
+my $node = new_node(
+	'crash',
+	initdb => [ '--wal-segsize', '1' ],
+	synchronous_commit => 'on',
+	wal_level => 'replica',
+	max_wal_size => '2MB',
+	min_wal_size => '2MB',
+	checkpoint_warning => 0,
+	shared_buffers => '2MB',
+	restart_after_crash => 'on',
+	autovacuum_naptime => '1s',
+	autovacuum_vacuum_threshold => 10,
+	autovacuum_vacuum_insert_threshold => 10,
+	statement_timeout => '120s');
 
 install_records($node);
 $node->safe_psql(

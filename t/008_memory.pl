@@ -1,30 +1,28 @@
-# A session that goes on for long: after a million calls, with errors, rollbacks
-# and states that come and go, it takes no more memory than after the first few.
+# A session goes on for a long time.  After a million calls, with errors, rollbacks
+# and bandits that come and go, it takes no more memory than after the first few.
 
 use strict;
 use warnings;
 
+use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+
+use lib "$FindBin::RealBin/lib";
+use Dexp3 qw(new_node);
 
 # By how many bytes PostgreSQL's memory contexts and the process may grow.  The
 # allocator of the latter is not exact.
 my $context_bound = 100_000;
 my $process_bound = 1_000_000;
 
-my $node = PostgreSQL::Test::Cluster->new('memory');
-$node->init;
-$node->append_conf(
-	'postgresql.conf', q{
-fsync = off
-synchronous_commit = off
-full_page_writes = off
-max_wal_size = 4GB
-log_statement = none
-track_functions = all
-});
-$node->start;
+my $node = new_node(
+	'memory',
+	synchronous_commit => 'off',
+	full_page_writes => 'off',
+	max_wal_size => '4GB',
+	track_functions => 'all');
 
 $node->safe_psql(
 	'postgres', q{
@@ -36,7 +34,7 @@ SELECT bandit_create('patient', ARRAY['a', 'b', 'c'], patience => 1000000);
 SELECT bandit_create('bulk', ARRAY['a', 'b', 'c'], patience => 1000000);
 SELECT bandit_create('one of many ' || i, ARRAY['a', 'b', 'c'], skipping => i % 2 = 0) FROM generate_series(1, 300) i;
 
--- so many open decisions that the state is not saved but read again
+-- many open decisions
 SELECT bandit_choose('patient') FROM generate_series(1, 5000);
 
 CREATE TABLE by_row (decision_id bigint, loss float8);
@@ -127,8 +125,8 @@ BEGIN
 END
 $$;
 
--- A large state, which is thrown away and read again at each rollback.
-CREATE PROCEDURE large(n integer) LANGUAGE plpgsql AS $$
+-- Many open decisions, and rollbacks.
+CREATE PROCEDURE patient(n integer) LANGUAGE plpgsql AS $$
 BEGIN
     FOR i IN 1 .. n LOOP
         BEGIN
@@ -142,24 +140,21 @@ BEGIN
 END
 $$;
 
--- More bandits than can be remembered.
+-- More bandits than have room in shared memory.
 CREATE PROCEDURE evictions(n integer) LANGUAGE plpgsql AS $$
 BEGIN
-    SET dexp3.cache_memory = '64kB';
     FOR i IN 1 .. n LOOP
         PERFORM bandit_feedback(decision_id, 0.5) FROM bandit_choose('one of many ' || 1 + i * 7 % 300);
         IF i % 10 = 0 THEN
             COMMIT;
         END IF;
     END LOOP;
-    RESET dexp3.cache_memory;
 END
 $$;
 
 -- Bandits that come and go.
 CREATE PROCEDURE bandits(n integer) LANGUAGE plpgsql AS $$
 BEGIN
-    SET dexp3.cache_memory = '64kB';
     FOR i IN 1 .. n LOOP
         PERFORM bandit_create('short-lived', ARRAY['a', 'b', 'c']);
         PERFORM bandit_choose('short-lived');
@@ -168,7 +163,6 @@ BEGIN
         PERFORM bandit_drop('short-lived');
         COMMIT;
     END LOOP;
-    RESET dexp3.cache_memory;
 END
 $$;
 
@@ -248,7 +242,7 @@ sub work_out
 work_out('rounds', 2_000, 50_000);
 work_out('bulk', 20_000, 160_000);
 work_out('triggers', 1_000, 10_000);
-work_out('large', 20, 300);
+work_out('patient', 20, 300);
 work_out('looks', 1_000, 50_000);
 work_out('draws', 1_000, 150_000);
 
@@ -256,17 +250,43 @@ $session->query_safe('BEGIN');
 work_out('savepoints', 1_000, 10_000);
 $session->query_safe('COMMIT');
 
-# With less memory than all states would take.  The newest one may exceed the
-# limit, since it grows while it is used.
-foreach my $workout ([ 'evictions', 1_000, 10_000 ], [ 'bandits', 50, 500 ])
+# With less shared memory than all bandits would take
+$node->append_conf('postgresql.conf', q{dexp3.shared_memory = '64kB'});
+$node->reload;
+work_out('evictions', 1_000, 10_000);
+work_out('bandits', 50, 500);
+
+# Open decisions take no memory, neither in a session nor in a checkpoint; also if the
+# session has to fold all of them.
+$node->safe_psql(
+	'postgres', q{
+SELECT bandit_create(name, '{a,b,c}', skipping => false, feedback_window => '1 day')
+FROM unnest('{few, many}'::text[]) name;
+SELECT count(bandit_feedback(decision_id, 0.5)) FROM bandit_choose_many('few', 2000);
+SELECT count(*) FROM bandit_choose_many('many', 300000)});
+
+sub memory_for
 {
-	work_out(@$workout);
-	cmp_ok(
-		$session->query_safe(
-			q{SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'dexp3 state'}),
-		'<', 65_536 + 4_096,
-		"$workout->[0]: states take no more memory than they may");
+	my ($bandit) = @_;
+
+	return $node->safe_psql(
+		'postgres', qq{
+SELECT bandit_feedback(decision_id, 0.5) AS outcome FROM bandit_choose('$bandit') \\gset
+SELECT bandit_feedback(decision_id, 0.5) AS outcome FROM bandit_choose('$bandit') \\gset
+SELECT memory()});
 }
+
+memory_for('few');
+my %bytes = map { $_ => memory_for($_) } qw(few many);
+note("bytes with few and with many open decisions: $bytes{few}, $bytes{many}");
+cmp_ok($bytes{many} - $bytes{few}, '<', $context_bound, '300,000 open decisions: a session needs no more memory');
+my %checkpoint = split /[|\n]/, $node->safe_psql(
+	'postgres', q{
+SELECT name, max(octet_length(state)) FROM dexp3.checkpoint JOIN dexp3.bandit USING (bandit_id)
+WHERE name IN ('few', 'many') GROUP BY name});
+cmp_ok($checkpoint{many}, '<=', $checkpoint{few}, 'and a checkpoint is no larger');
+$node->safe_psql('postgres', 'UPDATE dexp3.feedback SET loss = loss WHERE false');
+cmp_ok(memory_for('many') - $bytes{few}, '<', $context_bound, 'nor does it when it folds the log');
 
 # Was that a million?
 $session->quit;

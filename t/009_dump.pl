@@ -1,4 +1,4 @@
-# Dump and restore: a copy is what the original was, and goes on like it.
+# Dump and restore: a copy is the same as the original, and goes on like it.
 #
 # Two databases are dumped.  "shop" belongs to the superuser; "trusted" to anna,
 # who is none, and who installs the extension, dumps and restores by herself.
@@ -19,15 +19,14 @@ use Test::More;
 
 use lib "$FindBin::RealBin/lib";
 use Continuation;
+use Dexp3 qw(new_node);
 
 # Start a cluster whose transaction identifiers begin at an epoch.
 sub cluster
 {
 	my ($name, $epoch, @roles) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = new_node($name, start => 0);
 
-	$node->init(extra => [ '--locale=C', '--encoding=UTF8' ]);
-	$node->append_conf('postgresql.conf', "fsync = off\nlog_statement = none\n");
 	command_ok([ 'pg_resetwal', '-e', $epoch, $node->data_dir ], "$name: epoch $epoch");
 	$node->start;
 	$node->safe_psql('postgres', "CREATE ROLE $_ LOGIN") foreach @roles;

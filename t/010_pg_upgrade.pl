@@ -19,6 +19,7 @@ use Test::More;
 
 use lib "$FindBin::RealBin/lib";
 use Continuation;
+use Dexp3 qw(new_node);
 
 my $old_path;
 if ($ENV{OLD_PG_CONFIG})
@@ -30,11 +31,11 @@ if ($ENV{OLD_PG_CONFIG})
 # Make clusters that pg_upgrade finds compatible; before 18 checksums are not the
 # default.
 my ($old, $new) = map {
-	my $node = PostgreSQL::Test::Cluster->new($_, install_path => $_ eq 'old' ? $old_path : undef);
-
-	$node->init(extra => [ '--locale=C', '--encoding=UTF8', '--data-checksums' ]);
-	$node->append_conf('postgresql.conf', "fsync = off\nlog_statement = none\n");
-	$node;
+	new_node(
+		$_,
+		install_path => $_ eq 'old' ? $old_path : undef,
+		initdb => ['--data-checksums'],
+		start => 0);
 } ('old', 'new');
 note('from ' . $old->pg_version . ' to ' . $new->pg_version);
 

@@ -2,8 +2,8 @@
 # promoted it goes on where the primary was.
 #
 # One session on the standby, called warm, stays connected from the beginning to
-# the end and catches up again and again, also after the promotion; beside it, a
-# new session is asked each time.
+# the end and is asked again and again, also after the promotion.  A new session is
+# asked each time as well.
 
 use strict;
 use warnings;
@@ -15,17 +15,9 @@ use Test::More;
 
 use lib "$FindBin::RealBin/lib";
 use Continuation;
+use Dexp3 qw(new_node);
 
-my $primary = PostgreSQL::Test::Cluster->new('primary');
-$primary->init(allows_streaming => 1, extra => [ '--locale=C', '--encoding=UTF8' ]);
-$primary->append_conf(
-	'postgresql.conf', q{
-fsync = off
-autovacuum = off
-log_statement = none
-restart_after_crash = off
-});
-$primary->start;
+my $primary = new_node('primary', allows_streaming => 1, autovacuum => 'off');
 $primary->safe_psql('postgres', "CREATE EXTENSION dexp3; $played");
 
 $primary->backup('backup');

@@ -17,26 +17,19 @@ use Test::More;
 
 use lib "$FindBin::RealBin/lib";
 use Continuation;
+use Dexp3 qw(new_node $feedback_tables);
 
 my ($publisher, $subscriber) = map {
-	my $node = PostgreSQL::Test::Cluster->new($_);
-
-	$node->init(allows_streaming => 'logical', extra => [ '--locale=C', '--encoding=UTF8' ]);
 	# Large transactions are sent before they end.
-	$node->append_conf(
-		'postgresql.conf', q{
-fsync = off
-autovacuum = off
-log_statement = none
-restart_after_crash = off
-logical_decoding_work_mem = 64kB
-max_logical_replication_workers = 12
-max_sync_workers_per_subscription = 4
-max_worker_processes = 20
-wal_retrieve_retry_interval = 100ms
-});
-	$node->start;
-	$node;
+	new_node(
+		$_,
+		allows_streaming => 'logical',
+		autovacuum => 'off',
+		logical_decoding_work_mem => '64kB',
+		max_logical_replication_workers => 12,
+		max_sync_workers_per_subscription => 4,
+		max_worker_processes => 20,
+		wal_retrieve_retry_interval => '100ms');
 } ('publisher', 'subscriber');
 
 # Make a database, of the same name on both sides.
@@ -108,16 +101,10 @@ foreach my $database (@databases)
 	# The subscriber has the same tables, and a session that knows the extension
 	# before any row is there.
 	$subscriber->safe_psql(
-		$database, q{
+		$database, qq{
 CREATE EXTENSION dexp3;
 CREATE TABLE own_bandit (state bandit_state, ticket bandit_ticket);
-CREATE TABLE by_row (decision_id bigint, loss float8);
-CREATE TRIGGER feedback AFTER INSERT OR UPDATE ON by_row
-    FOR EACH ROW EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss');
-CREATE TABLE by_statement (decision_id bigint, reward numeric);
-CREATE TRIGGER feedback AFTER INSERT ON by_statement REFERENCING NEW TABLE AS new
-    FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'reward', 'reward');
-});
+$feedback_tables});
 	$warm{$database} = $subscriber->background_psql($database);
 	is($warm{$database}->query_safe($states), '', "$database: nothing is there yet");
 	subscribe($database, 'pub');

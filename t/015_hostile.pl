@@ -1,7 +1,7 @@
-# Hostile surroundings that need several sessions, a database of their own, or an
-# eye on the server: a search_path full of traps, cancelled operations, timeouts, no
-# memory.  Nothing crashes, nothing is half done, and afterwards the session agrees
-# with the tables.
+# Hostile surroundings, as far as they need several sessions, a database of their
+# own, or a look at the server: a search_path full of traps, cancelled operations,
+# timeouts, no memory.  Nothing crashes, nothing is half done, and afterwards the
+# session agrees with the tables.
 #
 # To be cancelled in the middle, an operation is made to wait there: for a lock on
 # one of the tables, or for another transaction that has settled a decision.
@@ -17,15 +17,7 @@ use Test::More;
 use lib "$FindBin::RealBin/lib";
 use Dexp3;
 
-my $node = PostgreSQL::Test::Cluster->new('hostile');
-$node->init;
-$node->append_conf(
-	'postgresql.conf', q{
-fsync = off
-log_statement = none
-restart_after_crash = off
-});
-$node->start;
+my $node = new_node('hostile');
 
 # A session that goes on after errors, and tells their SQLSTATEs.
 sub session
@@ -159,7 +151,7 @@ SELECT bandit_new(2) = bandit_new(2), bandit_new(2) <> bandit_new(2);
 SELECT DISTINCT bandit_probabilities(s) FROM (VALUES (bandit_new(2)), (bandit_new(2))) v (s) GROUP BY s;
 SELECT bandit_step_size(bandit_learn(state, ticket, 0)) IS NULL FROM bandit_draw(bandit_new(2));
 SELECT round FROM bandit_simulate('{{0,1},{0,1}}', '{0,1}');
-SELECT bandit_create('c', '{x,y}', feedback_window => '0', history => '0', sticky => true, loss_range => '{0,10}');
+SELECT bandit_create('c', '{x,y}', feedback_window => '0', retention => '0', sticky => true, loss_range => '{0,10}');
 SELECT arm FROM bandit_choose('c', allowed => '{x}', subject => 'ann');
 SELECT bandit_feedback('c', 'ann', 5), bandit_reward('c', 'ann', 5);
 SELECT arm FROM bandit_choose_many('c', 2, allowed => '{y}');
@@ -167,7 +159,7 @@ SELECT bandit_expire('c'), bandit_expire(), bandit_trim('c'), bandit_trim();
 SELECT bandit_add_arm('c', 'z'), bandit_retire_arm('c', 'x');
 SELECT arm, decisions, settled, open FROM bandit_report('c');
 SELECT estimator FROM bandit_evaluate('c', '{0,1,0}');
-SELECT bandit_bound('c') IS NULL, bandit_replay('c');
+SELECT bandit_regret_bound('c') IS NULL, bandit_verify('c');
 SELECT bandit_chart('c') IS NULL, bandit_chart('c', 'loss') IS NULL, bandit_chart('c', 'delay') IS NULL;
 SELECT bandit, rounds, expired FROM dexp3.overview;
 SELECT bandit_drop('c');
@@ -357,7 +349,7 @@ DELETE FROM dexp3.checkpoint;
 	my ($kilobytes) = slurp_file("/proc/$pid/status") =~ /^VmSize:\s*(\d+) kB/m;
 
 	system_or_bail($prlimit, "--pid=$pid", '--as=' . ($kilobytes * 1024 + 1_000_000) . ':');
-	fails($poor, q{SELECT bandit_choose('large')}, 53200, 'no memory for a choice');
+	is($poor->query_safe(q{SELECT choose('large') > 0}), 't', 'a choice does not need it');
 	fails($poor, q{SELECT bandit_current_state('large')}, 53200, 'no memory for a state');
 	system_or_bail($prlimit, "--pid=$pid", '--as=unlimited:');
 	agrees($node, $_, $poor, 'memory again: the session') foreach qw(log large);

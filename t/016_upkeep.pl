@@ -1,39 +1,33 @@
 # Retention and missing feedback while many sessions are at work: rows are removed
-# under the eyes of others, decisions expire while feedback for them arrives, and
+# while others read them, decisions expire while feedback for them arrives, and
 # still everything counts exactly once.
 #
-# The histories and windows are so short that rows go almost as soon as they are
-# settled, by the share that each choose takes, and by bandit_trim().
+# The retentions and windows are so short that rows are removed almost as soon as
+# they are settled, by each choose that writes a checkpoint and by bandit_trim().
 
 use strict;
 use warnings;
 
+use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+use lib "$FindBin::RealBin/lib";
+use Dexp3 qw(new_node);
+
 my $seconds = 5;
 my @bandits = qw(skipping exploring deda plain);
 
-my $node = PostgreSQL::Test::Cluster->new('upkeep');
-$node->init;
-$node->append_conf(
-	'postgresql.conf', q{
-fsync = off
-log_statement = none
-statement_timeout = 120s
-autovacuum_naptime = 1s
-restart_after_crash = off
-});
-$node->start;
+my $node = new_node('upkeep', statement_timeout => '120s', autovacuum_naptime => '1s');
 
 $node->safe_psql(
 	'postgres', q{
 CREATE EXTENSION dexp3;
-SELECT bandit_create('skipping', '{a,b,c}', patience => 5, history => '20 ms'),
-       bandit_create('exploring', '{a,b,c}', 'dada-ix', history => '20 ms', feedback_window => '50 ms', missing_loss => 0.5),
-       bandit_create('deda', '{a,b,c}', 'deda', max_delay => 40, history => '20 ms', feedback_window => '50 ms'),
-       bandit_create('plain', '{a,b,c}', skipping => false, history => '20 ms');
+SELECT bandit_create('skipping', '{a,b,c}', patience => 5, retention => '20 ms'),
+       bandit_create('exploring', '{a,b,c}', 'dada-ix', retention => '20 ms', feedback_window => '50 ms', missing_loss => 0.5),
+       bandit_create('deda', '{a,b,c}', 'deda', max_delay => 40, retention => '20 ms', feedback_window => '50 ms'),
+       bandit_create('plain', '{a,b,c}', skipping => false, retention => '20 ms');
 
 -- What the clients were told
 CREATE TABLE chosen (bandit text, decision_id bigint);
@@ -43,7 +37,7 @@ CREATE TABLE given (bandit text, decision_id bigint, loss float8, outcome text);
 CREATE VIEW whole AS
 SELECT b.name AS bandit, bool_and(t.settled = 0 OR t.loss IS NOT NULL) AS sound,
        sum(t.decisions) AS decisions, sum(t.settled) AS settled, sum(t.open) AS open, sum(t.loss) AS loss
-FROM dexp3.bandit b JOIN dexp3.arm_totals t USING (bandit_id, epoch)
+FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.arm_totals(b.name) t
 GROUP BY b.name;
 
 -- How many decisions each row of dexp3.trimmed stands for
@@ -75,7 +69,7 @@ ROLLBACK;
 \elif :what = 6
 SELECT bandit_expire();
 \elif :what = 7
-SELECT 1 / bandit_replay(':bandit')::integer;
+SELECT 1 / bandit_verify(':bandit')::integer;
 \elif :what = 15
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT count(*) FROM dexp3.decision;
@@ -147,9 +141,9 @@ WHERE (SELECT count(*) FROM dexp3.decision d WHERE d.decision_id = c.decision_id
 check('after the storm');
 foreach my $bandit (@bandits)
 {
-	is($asleep->query_safe("SELECT bandit_replay('$bandit')"), 't', "$bandit: the session that slept agrees");
-	is($open->query_safe("SELECT bandit_replay('$bandit')"), 't', "$bandit: the other one, too");
-	is($node->safe_psql('postgres', "SELECT bandit_replay('$bandit')"), 't', "$bandit: and a new one");
+	is($asleep->query_safe("SELECT bandit_verify('$bandit')"), 't', "$bandit: the session that slept agrees");
+	is($open->query_safe("SELECT bandit_verify('$bandit')"), 't', "$bandit: the other one, too");
+	is($node->safe_psql('postgres', "SELECT bandit_verify('$bandit')"), 't', "$bandit: and a new one");
 }
 $_->quit foreach ($asleep, $open);
 
@@ -181,7 +175,7 @@ $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-
 is($node->safe_psql('restored', $states), $before, 'the states are the same after a restore');
 foreach my $bandit (@bandits)
 {
-	is($node->safe_psql('restored', "SELECT bandit_replay('$bandit')"), 't', "$bandit: the log was restored");
+	is($node->safe_psql('restored', "SELECT bandit_verify('$bandit')"), 't', "$bandit: the log was restored");
 }
 is( $node->safe_psql(
 		'restored',

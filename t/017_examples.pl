@@ -17,6 +17,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 use lib "$FindBin::RealBin/lib";
+use Dexp3 qw(new_node);
 use Documentation;
 
 my $page = 'doc/examples.md';
@@ -76,10 +77,7 @@ sub start
 	return;
 }
 
-my $node = PostgreSQL::Test::Cluster->new('examples');
-$node->init;
-$node->append_conf('postgresql.conf', "fsync = off\nlog_statement = none\n");
-$node->start;
+my $node = new_node('examples');
 $node->safe_psql('postgres', "CREATE DATABASE $database ENCODING 'UTF8' TEMPLATE template0");
 
 #
@@ -321,7 +319,7 @@ pool_mode = transaction
 
 $node->safe_psql(
 	$database, q{
-SELECT bandit_create('old', '{a,b}', history => '0'), bandit_grant('old', 'shop_jobs');
+SELECT bandit_create('old', '{a,b}', retention => '0'), bandit_grant('old', 'shop_jobs');
 SELECT bandit_feedback(decision_id, 0) FROM bandit_choose_many('old', 10);
 SELECT bandit_create('silent', '{a,b}'), bandit_grant('silent', 'shop_jobs');
 SELECT bandit_choose('silent');

@@ -1,14 +1,15 @@
 # Continuation.pm: what the tests of dumps and upgrades share
 #
-# A database with bandits of all kinds; queries that tell what must still be the
-# same after it was dumped and restored, or upgraded; and a way to go on from
-# there, always the same, so that it can be seen whether two databases do.
+# It has a database with bandits of all kinds; queries for what must still be the
+# same after the database was dumped and restored, or upgraded; and a way to go on
+# from there that is always the same, so that two databases can be compared.
 
 package Continuation;
 
 use strict;
 use warnings;
 
+use Dexp3 qw($feedback_tables);
 use Exporter 'import';
 use Test::More;
 
@@ -18,13 +19,7 @@ my $strange = q{E'it\\'s "quoted", \\\\ {größer} \t 数'};
 
 # For a database that has the extension.
 our $played = qq{
-CREATE TABLE by_row (decision_id bigint, loss float8);
-CREATE TRIGGER feedback AFTER INSERT OR UPDATE ON by_row
-    FOR EACH ROW EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss');
-CREATE TABLE by_statement (decision_id bigint, reward numeric);
-CREATE TRIGGER feedback AFTER INSERT ON by_statement REFERENCING NEW TABLE AS new
-    FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'reward', 'reward');
-
+$feedback_tables
 -- Make decisions, and settle three of four two rounds later.  After setseed() the
 -- result is always the same.
 CREATE PROCEDURE play(bandit text, rounds integer) LANGUAGE plpgsql AS \$\$

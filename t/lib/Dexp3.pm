@@ -1,8 +1,9 @@
-# Dexp3.pm: what the TAP tests of managed bandits share
+# Dexp3.pm: what the TAP tests share
 #
-# Tables in which sessions record what they were told, in the same transaction,
-# so that the log can be compared with what was acknowledged; and the state of a
-# bandit as SQL makes it from the log, to be compared with what sessions think.
+# It has a server; tables in which sessions record what they were told, in the same
+# transaction, so that the log can be compared with what was acknowledged; and the
+# state of a bandit as SQL makes it from the log, to be compared with what sessions
+# say.
 
 package Dexp3;
 
@@ -10,13 +11,15 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use File::Basename;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(install_records check_records agrees);
+our @EXPORT = qw(new_node install_records check_records agrees);
+our @EXPORT_OK = qw($feedback_tables);
 
 my $records = q{
-CREATE EXTENSION dexp3;
-
 -- What sessions were told, and in which transaction.
 CREATE TABLE chosen (decision_id bigint, xact xid8 DEFAULT pg_current_xact_id());
 CREATE TABLE given (decision_id bigint, loss float8, outcome text);
@@ -47,75 +50,46 @@ CREATE FUNCTION give(decision bigint, loss float8) RETURNS text LANGUAGE sql
     AS 'INSERT INTO given VALUES (decision, loss, bandit_feedback(decision, loss)) RETURNING outcome';
 };
 
-my $states = q{
--- The state of a bandit as SQL makes it from the tables, with the keys of the
--- text form.
-CREATE FUNCTION folded(name text) RETURNS jsonb LANGUAGE sql AS $$
-    WITH bandit AS (
-        SELECT * FROM dexp3.bandit b WHERE b.name = folded.name),
-    decision AS (
-        SELECT d.* FROM dexp3.decision d JOIN bandit USING (bandit_id, epoch)),
-    settled AS (
-        SELECT f.* FROM dexp3.feedback f JOIN bandit USING (bandit_id, epoch)),
-    newest AS (
-        SELECT count(*) AS round FROM decision),
-    by_arm AS (
-        SELECT i, coalesce(sum(f.estimate), 0) AS z, coalesce(sum(f.expected), 0) AS m,
-               coalesce(sum(f.estimate) FILTER (WHERE f.round = newest.round), 0) AS z_tie,
-               coalesce(sum(f.expected) FILTER (WHERE f.round = newest.round), 0) AS m_tie
-        FROM bandit CROSS JOIN generate_subscripts(bandit.arms, 1) i CROSS JOIN newest
-        LEFT JOIN settled f ON f.arm = i
-        GROUP BY i),
-    -- Open decisions of the same round are numbered on.
-    open AS (
-        SELECT n + max(round - n) OVER (ORDER BY n) AS round
-        FROM (SELECT round, row_number() OVER (ORDER BY round, decision_id) AS n
-              FROM dexp3.pending WHERE bandit = folded.name) p)
-    SELECT jsonb_build_object(
-               'round', (SELECT round FROM newest),
-               'cumulative_delay', (SELECT coalesce(sum(outstanding), 0) FROM decision),
-               'z', (SELECT array_agg(z ORDER BY i) FROM by_arm))
-           || CASE WHEN skipping THEN jsonb_build_object('open', ARRAY(SELECT round FROM open ORDER BY 1))
-              ELSE jsonb_build_object('outstanding', (SELECT round FROM newest) - (SELECT count(*) FROM settled)) END
-           || CASE algorithm WHEN 'deda' THEN jsonb_build_object(
-                  'lbck', (SELECT coalesce(sum(lbck), 0) FROM settled),
-                  'longest_delay', greatest(max_delay, (SELECT max(delay) FROM decision), (SELECT max(delay) FROM settled)),
-                  'm', (SELECT array_agg(m ORDER BY i) FROM by_arm),
-                  'z_tie', (SELECT array_agg(z_tie ORDER BY i) FROM by_arm),
-                  'm_tie', (SELECT array_agg(m_tie ORDER BY i) FROM by_arm))
-              ELSE '{}' END
-    FROM bandit
-$$;
+# The extension, and the state of a bandit as SQL makes it from the log: the
+# functions that the isolation tests use.
+my ($states) = slurp_file(dirname(dirname(dirname(__FILE__))) . '/specs/folded.spec') =~ /^setup\n\{(.*?)\}/ms;
 
--- The part of a state that is learned.
-CREATE FUNCTION learned(name text) RETURNS jsonb LANGUAGE sql AS $$
-    SELECT bandit_current_state(name)::jsonb
-           - '{version,algorithm,arms,skipping,patience,max_delay,step_scale}'::text[]
-$$;
-
--- The keys in which two states differ by more than rounding.
-CREATE FUNCTION differences(a jsonb, b jsonb) RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg(DISTINCT coalesce(x.key, y.key), ' '), '')
-    FROM (SELECT key, n, v::float8 FROM jsonb_each(a), jsonb_path_query(value, '$[*]') WITH ORDINALITY _ (v, n)) x
-    FULL JOIN (SELECT key, n, v::float8 FROM jsonb_each(b), jsonb_path_query(value, '$[*]') WITH ORDINALITY _ (v, n)) y
-        ON y.key = x.key AND y.n = x.n
-    WHERE coalesce(abs(x.v - y.v) > 1e-9 * greatest(1, abs(y.v)), true)
-$$;
+# Two tables with triggers that give feedback
+our $feedback_tables = q{
+CREATE TABLE by_row (decision_id bigint, loss float8);
+CREATE TRIGGER feedback AFTER INSERT OR UPDATE ON by_row
+    FOR EACH ROW EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss');
+CREATE TABLE by_statement (decision_id bigint, reward numeric);
+CREATE TRIGGER feedback AFTER INSERT ON by_statement REFERENCING NEW TABLE AS new
+    FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'reward', 'reward');
 };
+
+# new_node(NAME, SETTING => VALUE, ...): make a server with these settings, and start
+# it.  It does not log statements.  Among the settings may be "initdb", a list of
+# options; "start", which can be 0; and what PostgreSQL::Test::Cluster calls
+# "install_path" and "allows_streaming".
+sub new_node
+{
+	my ($name, %settings) = @_;
+	my ($initdb, $start, $path, $streaming) =
+	  delete @settings{qw(initdb start install_path allows_streaming)};
+	my $node = PostgreSQL::Test::Cluster->new($name, install_path => $path);
+
+	$node->init(
+		allows_streaming => $streaming,
+		extra => [ '--locale=C', '--encoding=UTF8', @{ $initdb // [] } ]);
+	%settings = (log_statement => 'none', %settings);
+	$node->append_conf('postgresql.conf', "$_ = '$settings{$_}'") foreach sort keys %settings;
+	$node->start if $start // 1;
+	return $node;
+}
 
 # Make the extension, the tables and the functions.
 sub install_records
 {
 	my ($node) = @_;
 
-	$node->safe_psql('postgres', $records . $states);
-	is( $node->safe_psql(
-			'postgres', q{
-SELECT differences('{"a": 1, "b": [2, 3]}', '{"a": 1, "b": [2, 3.0000000001]}'),
-       differences('{"a": 1, "b": [2, 3]}', '{"a": 2, "b": [2]}'),
-       differences('{"a": 1, "b": []}', '{"b": [], "c": 1}')}),
-		'|a b|a c',
-		'states are compared');
+	$node->safe_psql('postgres', $states . $records);
 	return;
 }
 
@@ -151,13 +125,16 @@ SELECT outcome, count(*) FROM $given _ GROUP BY outcome ORDER BY outcome});
 		'a feedback was acknowledged as applied twice' => qq{
 			SELECT decision_id FROM $given _ WHERE outcome = 'applied' GROUP BY 1 HAVING count(*) > 1},
 		'a feedback that nobody gave' => qq{
-			SELECT decision_id, loss FROM $feedback f WHERE loss IS NOT NULL
+			SELECT decision_id, loss FROM $feedback f WHERE loss IS NOT NULL AND NOT coalesce(expired, false)
 			EXCEPT (SELECT decision_id, loss FROM given WHERE outcome = 'applied'
 			        UNION ALL SELECT decision_id, loss FROM outcome)},
 		'what a trigger was given is not settled' => qq{
 			SELECT decision_id FROM outcome o JOIN $ids d USING (decision_id)
 			WHERE o.loss IS NOT NULL
 			  AND NOT EXISTS (SELECT FROM dexp3.feedback f WHERE f.decision_id = o.decision_id)},
+		'expired, but not so' => qq{
+			SELECT decision_id FROM $given g LEFT JOIN $feedback f USING (decision_id)
+			WHERE outcome = 'expired' AND f.expired IS NOT TRUE},
 		'a duplicate of nothing' => qq{
 			SELECT decision_id FROM $given g LEFT JOIN $feedback f USING (decision_id)
 			WHERE outcome = 'duplicate' AND f.loss IS NULL},

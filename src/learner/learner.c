@@ -12,10 +12,39 @@
 
 #include "exponential.h"
 
+static const char *const algorithm_names[NUM_ALGORITHMS] = {
+	[DADA] = "dada",
+	[DADA_IX] = "dada-ix",
+	[DEDA] = "deda"
+};
+
+const char *
+algorithm_name(Algorithm algorithm)
+{
+	return algorithm_names[algorithm];
+}
+
 /*
- * Add two numbers that are not negative, stopping at the largest double.  No
- * draw of ours comes near it: see sample().  A ticket written by hand
- * may, and must not turn a sum into infinity.
+ * Find an algorithm by its name.  Returns false if there is no such algorithm.
+ */
+bool
+algorithm_by_name(const char *name, Algorithm *algorithm)
+{
+	for (int i = 0; i < NUM_ALGORITHMS; i++)
+	{
+		if (strcmp(name, algorithm_names[i]) == 0)
+		{
+			*algorithm = (Algorithm) i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Add two numbers that are not negative, but stop at the largest double.  No
+ * draw of ours comes near it; see sample().  A ticket that was written by hand
+ * may, and it must not turn a sum into infinity.
  */
 static double
 add_bounded(double a, double b)
@@ -32,9 +61,9 @@ is_amount(double x)
 }
 
 /*
- * Make a learner that has not played yet.  vectors is room for all its vectors,
- * filled with zeroes, and stays in use.  A skipping learner also needs words for
- * its open rounds before it draws.
+ * Make a learner that has not played yet.  The memory for all its vectors comes
+ * from the caller, is filled with zeroes, and stays in use.  A skipping learner
+ * also needs words for its open rounds before it draws.
  */
 void
 learner_init(Learner *learner, const LearnerParams *params, double *vectors)
@@ -54,9 +83,10 @@ learner_init(Learner *learner, const LearnerParams *params, double *vectors)
 }
 
 /*
- * Let some arms not be drawn any more; at least LEARNER_MIN_ARMS must be left.
- * What they have lost so far, and what is still to come, counts as before, but K
- * is the number of the others.  The flags, one an arm, stay in use.
+ * Retire some arms: they are not drawn any more.  At least LEARNER_MIN_ARMS arms
+ * must be left.  The losses of retired arms count as before, also those that are
+ * still to come, but K is the number of the arms that are left.  There is one
+ * flag for each arm, and the flags stay in use.
  */
 void
 learner_retire(Learner *learner, const bool *retired)
@@ -67,7 +97,7 @@ learner_retire(Learner *learner, const bool *retired)
 		playable += !retired[i];
 	learner->retired = retired;
 	learner->playable = playable;
-	/* cppcheck-suppress invalidFunctionArg ; some are left */
+	/* cppcheck-suppress invalidFunctionArg ; some arms are left */
 	learner->log_arms = log(playable);
 }
 
@@ -92,8 +122,8 @@ learner_params_problem(const LearnerParams *params)
 }
 
 /*
- * Check that a ticket can have been issued by this learner, so far as the
- * learner can know.  Whether its round is still open is another question.
+ * Check that this learner can have issued the ticket, as far as the learner can
+ * know.  This does not tell whether the ticket's round is still open.
  */
 const char *
 learner_ticket_problem(const Learner *learner, const Ticket *ticket)
@@ -119,10 +149,10 @@ learner_ticket_problem(const Learner *learner, const Ticket *ticket)
 }
 
 /*
- * Return eta of the next round, t + 1, whose delay is announced as given.
+ * Return eta of the next round, t + 1, given its announced delay.
  *
- * It uses s < t in the sum of tau-tilde, as the paper's reduction to the
- * effective delays needs (section 5 writes s <= t).
+ * The sum of tau-tilde is over s < t, as the paper's reduction to the effective
+ * delays needs it.  Section 5 writes s <= t.
  */
 double
 learner_step_size(const Learner *learner, int64_t delay)
@@ -156,40 +186,11 @@ learner_step_size(const Learner *learner, int64_t delay)
 }
 
 /*
- * The same for those arms only that are not excluded; the others weigh nothing.
- */
-static double
-some_weights(const Learner *learner, double step_size, const bool *excluded,
-			 double *weights)
-{
-	int32_t		arms = learner->params.arms;
-	const double *z = learner->z;
-	double		least = DBL_MAX;
-	double		total = 0;
-
-	for (int32_t i = 0; i < arms; i++)
-	{
-		if (!excluded[i] && z[i] < least)
-			least = z[i];
-	}
-	for (int32_t i = 0; i < arms; i++)
-		weights[i] = excluded[i] ? 0 : -step_size * (z[i] - least);
-	exponentials(weights, arms);
-	for (int32_t i = 0; i < arms; i++)
-	{
-		if (excluded[i])
-			weights[i] = 0;
-		total += weights[i];
-	}
-	return total;
-}
-
-/*
  * Fill in the weight exp(-eta (z_i - min z)) of every arm, and return their
  * sum; the probability of arm i is weights[i] / sum.
  *
- * excluded, unless it is NULL, has a flag for each arm that cannot be drawn; not
- * all of them may be set.
+ * Unless excluded is NULL, it flags the arms that cannot be drawn.  It must not
+ * flag all of them.
  */
 double
 learner_weights(const Learner *learner, double step_size, const bool *excluded,
@@ -197,16 +198,28 @@ learner_weights(const Learner *learner, double step_size, const bool *excluded,
 {
 	int32_t		arms = learner->params.arms;
 	const double *z = learner->z;
-	double		least = z[0];
+	double		least = DBL_MAX;
 	double		total = 0;
 
-	if (excluded != NULL)
-		return some_weights(learner, step_size, excluded, weights);
-
-	for (int32_t i = 1; i < arms; i++)
-		least = z[i] < least ? z[i] : least;
+	/* a loop without exclusions is faster */
+	if (excluded == NULL)
+	{
+		for (int32_t i = 0; i < arms; i++)
+			least = z[i] < least ? z[i] : least;
+	}
+	else
+	{
+		for (int32_t i = 0; i < arms; i++)
+			least = !excluded[i] && z[i] < least ? z[i] : least;
+	}
 	for (int32_t i = 0; i < arms; i++)
 		weights[i] = -step_size * (z[i] - least);
+	if (excluded != NULL)
+	{
+		/* the exponential of such a number is exactly 0 */
+		for (int32_t i = 0; i < arms; i++)
+			weights[i] = excluded[i] ? -DBL_MAX : weights[i];
+	}
 	exponentials(weights, arms);
 	for (int32_t i = 0; i < arms; i++)
 		total += weights[i];
@@ -216,11 +229,11 @@ learner_weights(const Learner *learner, double step_size, const bool *excluded,
 /*
  * Pick an arm with one uniform draw from the multiples of 2^-52 in [0, 1).
  *
- * The middle of the draw's cell is used, not its lower end: 0 would always hit
- * the first arm, however improbable.  So an arm is drawn only if it moves the
- * running sum across a point that is at least 2^-53 of the total: its
- * probability is then not below 2^-108, and no loss estimate can exceed 2^108.  In
- * particular an arm whose probability rounds to zero is never drawn.
+ * We use the middle of the draw's cell, not its lower end, because 0 would always
+ * hit the first arm, however improbable that arm is.  So an arm is drawn only if
+ * it moves the running sum across a point that is at least 2^-53 of the total.
+ * Its probability is then not below 2^-108, and no loss estimate can exceed
+ * 2^108.  In particular, an arm whose probability rounds to zero is never drawn.
  */
 static int32_t
 sample(const double *weights, int32_t arms, double total, double uniform)
@@ -242,38 +255,29 @@ sample(const double *weights, int32_t arms, double total, double uniform)
 	return last;				/* only if the caller's total is rounded up */
 }
 
-static int64_t
-first_in_time(const Learner *learner, int64_t round, double cumulative_delay)
-{
-	double		wait = sqrt(cumulative_delay / learner->log_arms);
-
-	if (wait < learner->params.patience)
-		wait = learner->params.patience;
-	if (wait >= (double) round)
-		return 1;
-	return round - (int64_t) wait;
-}
-
 /*
- * Return the first round whose feedback is still in time; with skipping, open
- * decisions of earlier ones are given up.  The learner waits sqrt(D_t / ln K)
- * rounds as in section 5, but at least its patience.
+ * Return the first round whose feedback is still in time.  A skipping learner
+ * gives up on open rounds before it.  The learner waits sqrt(D_t / ln K) rounds,
+ * as in section 5, but at least as many as its patience says.
  */
 int64_t
 learner_first_in_time(const Learner *learner)
 {
-	return first_in_time(learner, learner->round, learner->cumulative_delay);
+	double		wait = fmax(sqrt(learner->cumulative_delay / learner->log_arms),
+							learner->params.patience);
+
+	return wait >= (double) learner->round ? 1 : learner->round - (int64_t) wait;
 }
 
 /*
  * Return the bound on the regret that the paper proves for what has been seen so
- * far: the number of rounds, the delays, the rounds that were skipped.  For
- * DADA_IX it holds with probability 1 - delta, otherwise in expectation.
+ * far: the number of rounds, the delays, the rounds that were skipped.  The bound
+ * for DADA_IX holds with probability 1 - delta, the others in expectation.
  *
- * c = step_scale enters through Theorems 3.1 and 4.1, which hold for any
- * non-increasing step size: with eta_t = c eta, the term in 1 / eta_T is divided
- * by c, the sum of eta_t multiplied.  The roots are 0 before the first round, and
- * c or 1 / c alone may overflow: so each root meets c first.
+ * c = step_scale enters through Theorems 3.1 and 4.1, which hold for any step
+ * size that never grows.  With eta_t = c eta, the term in 1 / eta_T is divided by
+ * c, and the sum of eta_t is multiplied by c.  The roots are 0 before the first
+ * round, and c or 1 / c alone may overflow, so we apply c to each root first.
  */
 double
 learner_regret_bound(const Learner *learner, double skipped, double longest_delay,
@@ -307,8 +311,9 @@ learner_regret_bound(const Learner *learner, double skipped, double longest_dela
 		case DEDA:
 
 			/*
-			 * Theorem 6.2 with its losses, which are not all known, at most 1:
-			 * sum over O_t and D_t is then twice the cumulative delay.
+			 * Theorem 6.2.  Not all of its losses are known, but none is
+			 * above 1.  The sum over O_t and D_t is then twice the cumulative
+			 * delay.
 			 */
 			{
 				double		d = learner->longest_delay;
@@ -321,30 +326,41 @@ learner_regret_bound(const Learner *learner, double skipped, double longest_dela
 }
 
 /*
- * Return for how many words of open rounds there must be room in a draw.
+ * Count one more decision.
+ */
+static void
+count_decision(Learner *learner)
+{
+	learner->cumulative_delay += (double) learner->outstanding;
+	learner->outstanding++;
+	learner->round++;
+}
+
+/*
+ * Return how many words of open rounds a draw needs room for.
  */
 int64_t
 learner_open_words_in_draw(const Learner *learner)
 {
 	const OpenRounds *open = &learner->open;
-	int64_t		next = learner->round + 1;
+	Learner		after = *learner;
 	int64_t		oldest;
 	int64_t		nwords;
 
 	if (!learner->params.skipping)
 		return 0;
-	oldest = first_in_time(learner, next, learner->cumulative_delay +
-						   (double) learner->outstanding);
-	oldest = open_rounds_next(open, oldest - 1);
-	nwords = open_rounds_span(oldest != 0 ? oldest : next, next);
+	count_decision(&after);
+	oldest = open_rounds_next(open, learner_first_in_time(&after) - 1);
+	nwords = open_rounds_span(oldest != 0 ? oldest : after.round, after.round);
 	return nwords > open->nwords ? nwords : open->nwords;
 }
 
 /*
- * Pick the arm of the next round, and make out its ticket.  The arms that are
- * excluded, see learner_weights(), include those that have retired.
+ * Pick the arm of the next round, and make out its ticket.  See
+ * learner_weights() about excluded; it must also flag the arms that have
+ * retired.
  *
- * weights is room for K numbers and holds the weights afterwards.
+ * weights must have room for a number for each arm.  The weights are left there.
  */
 void
 learner_pick(const Learner *learner, int64_t delay, double uniform,
@@ -366,11 +382,9 @@ learner_pick(const Learner *learner, int64_t delay, double uniform,
 }
 
 /*
- * Play one round: pick an arm and, with skipping, give up on rounds that have
- * been open for too long.
- *
- * With skipping, there must be room for learner_open_words_in_draw() words of
- * open rounds.
+ * Play one round: pick an arm.  A skipping learner also gives up on rounds that
+ * have been open for too long, and needs room for learner_open_words_in_draw()
+ * words of open rounds.
  */
 void
 learner_draw(Learner *learner, int64_t delay, double uniform,
@@ -378,11 +392,7 @@ learner_draw(Learner *learner, int64_t delay, double uniform,
 {
 	learner_pick(learner, delay, uniform, learner->retired, weights, ticket,
 				 step_size);
-
-	learner->cumulative_delay += (double) learner->outstanding;
-	learner->outstanding++;
-	learner->round++;
-
+	count_decision(learner);
 	if (learner->params.algorithm == DEDA)
 	{
 		size_t		size = (size_t) learner->params.arms * sizeof(double);
@@ -403,78 +413,78 @@ learner_draw(Learner *learner, int64_t delay, double uniform,
 /*
  * Work out what the loss of a decision adds to the sums.
  *
- * DEDA handles all feedback between two decisions as one batch: the terms of
+ * DEDA treats all feedback between two decisions as one batch: the terms of
  * Algorithm 1 use m_{t+1} and z_{t+1}, which include the whole batch.  Feedback
- * that is already there cannot know what will follow it in the same round, so
- * each newcomer adds, besides its own term, what the earlier ones of its arm
- * lack: estimate * (m_tie + p * z_tie).
+ * that has arrived cannot know what will follow it in the same round.  So each
+ * newcomer adds its own term, and also what the terms of the earlier ones of its
+ * arm lack: estimate * (m_tie + p * z_tie).
  */
 void
 learner_feedback(const Learner *learner, const Ticket *ticket, double loss,
-				 Feedback *feedback)
+				 FeedbackTerms *terms)
 {
 	int32_t		arm = ticket->arm;
 
 	/* equations (1) and (2) */
-	feedback->estimate = loss / (ticket->probability + ticket->gamma);
-	feedback->arm = arm;
-	feedback->delay = learner->round - ticket->round;
-	feedback->expected = 0;
-	feedback->lbck = 0;
+	terms->estimate = loss / (ticket->probability + ticket->gamma);
+	terms->arm = arm;
+	terms->delay = learner->round - ticket->round;
+	terms->expected = 0;
+	terms->lbck = 0;
 
 	if (learner->params.algorithm == DEDA)
 	{
-		double		expected = feedback->estimate * ticket->probability;
+		double		expected = terms->estimate * ticket->probability;
 		double		m_since = add_bounded(learner->m[arm], expected) - ticket->m;
-		double		z_since = add_bounded(learner->z[arm], feedback->estimate) - ticket->z;
+		double		z_since = add_bounded(learner->z[arm], terms->estimate) - ticket->z;
 
 		/* sums made in another order may differ by a rounding error */
 		m_since = add_bounded(fmax(m_since, 0), learner->m_tie[arm]);
 		z_since = add_bounded(fmax(z_since, 0), learner->z_tie[arm]);
 
-		feedback->expected = expected;
-		feedback->lbck = fmin(feedback->estimate * m_since + expected * z_since,
-							  DBL_MAX);
+		terms->expected = expected;
+		terms->lbck = fmin(terms->estimate * m_since + expected * z_since,
+						   DBL_MAX);
 	}
 }
 
 /*
- * Add a feedback to the sums.
+ * Add the terms of one feedback to the sums.
  */
 void
-learner_add_feedback(Learner *learner, const Feedback *feedback)
+learner_add_feedback(Learner *learner, const FeedbackTerms *terms)
 {
-	int32_t		arm = feedback->arm;
+	int32_t		arm = terms->arm;
 
 	learner->outstanding--;
-	learner->z[arm] = add_bounded(learner->z[arm], feedback->estimate);
+	learner->z[arm] = add_bounded(learner->z[arm], terms->estimate);
 	if (learner->params.algorithm == DEDA)
 	{
-		learner->m[arm] = add_bounded(learner->m[arm], feedback->expected);
-		learner->z_tie[arm] = add_bounded(learner->z_tie[arm], feedback->estimate);
-		learner->m_tie[arm] = add_bounded(learner->m_tie[arm], feedback->expected);
-		learner->lbck = add_bounded(learner->lbck, feedback->lbck);
+		learner->m[arm] = add_bounded(learner->m[arm], terms->expected);
+		learner->z_tie[arm] = add_bounded(learner->z_tie[arm], terms->estimate);
+		learner->m_tie[arm] = add_bounded(learner->m_tie[arm], terms->expected);
+		learner->lbck = add_bounded(learner->lbck, terms->lbck);
 		learner->longest_delay = fmax(learner->longest_delay,
-									  (double) feedback->delay);
+									  (double) terms->delay);
 	}
 }
 
 /*
- * Take in the loss of a decision.  Returns false, and changes nothing, if the
- * learner is not waiting for it any more.
+ * Learn the loss of a decision.  If the learner does not wait for it any more,
+ * this changes nothing and returns false.
  */
 bool
 learner_learn(Learner *learner, const Ticket *ticket, double loss)
 {
-	Feedback	feedback;
+	FeedbackTerms terms;
 
 	if (learner->outstanding == 0 ||
 		(learner->params.skipping &&
 		 !open_rounds_contains(&learner->open, ticket->round)))
 		return false;
 
-	learner_feedback(learner, ticket, loss, &feedback);
-	learner_add_feedback(learner, &feedback);
+	learner_feedback(learner, ticket, loss, &terms);
+	learner_add_feedback(learner, &terms);
 	if (learner->params.skipping)
 		open_rounds_remove(&learner->open, ticket->round);
 	return true;

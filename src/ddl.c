@@ -1,5 +1,5 @@
 /*
- * manage.c
+ * ddl.c
  *	  Making, changing and dropping managed bandits.
  *
  * These change rows of dexp3.bandit with ordinary SQL, so they wait for each
@@ -23,9 +23,9 @@
 #include "bandit.h"
 #include "checkpoint.h"
 #include "compat.h"
-#include "current.h"
+#include "own.h"
 #include "ownersql.h"
-#include "tables.h"
+#include "sums.h"
 
 PG_FUNCTION_INFO_V1(bandit_create);
 PG_FUNCTION_INFO_V1(bandit_reset);
@@ -42,26 +42,21 @@ PG_FUNCTION_INFO_V1(bandit_retire_arm);
 #define MAX_NAME_BYTES		1000
 
 /*
- * Change or delete the row of a bandit, which was there a moment ago.
+ * Change or delete the row of a bandit, which was there a moment ago.  In the
+ * statement, $1 is its identifier, $2 a name or null, and $3 a number.
  */
 static void
-update_bandit(const char *sql, int nargs, Oid *types, Datum *values)
+update_bandit(const char *sql, int32 bandit_id, text *name, double number)
 {
-	if (run_as_owner(sql, nargs, types, values, NULL, NULL, NULL) == 0)
+	Oid			types[] = {INT4OID, TEXTOID, FLOAT8OID};
+	Datum		values[] = {
+		Int32GetDatum(bandit_id), PointerGetDatum(name), Float8GetDatum(number)
+	};
+
+	if (run_as_owner(sql, 3, types, values, name == NULL ? " n " : NULL, NULL, NULL) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not change a bandit that is being changed by another transaction")));
-}
-
-/*
- * The same for a statement that needs its identifier only, as $1.
- */
-static void
-update_by_id(const char *sql, Datum bandit_id)
-{
-	Oid			types[1] = {INT4OID};
-
-	update_bandit(sql, 1, types, &bandit_id);
 }
 
 static text *
@@ -69,8 +64,7 @@ name_argument(FunctionCallInfo fcinfo)
 {
 	text	   *name;
 
-	if (PG_ARGISNULL(0))
-		null_argument("name");
+	check_not_null(fcinfo, 0, "bandit");
 	name = PG_GETARG_TEXT_PP(0);
 	if (VARSIZE_ANY_EXHDR(name) == 0 || VARSIZE_ANY_EXHDR(name) > MAX_NAME_BYTES)
 		ereport(ERROR,
@@ -125,12 +119,12 @@ check_interval(FunctionCallInfo fcinfo, int n, const char *name)
 {
 	Interval	zero = {0};
 
-	if (!PG_ARGISNULL(n))
-		(void) DirectFunctionCall2(timestamptz_mi_interval,
-								   TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
-								   PG_GETARG_DATUM(n));
-	if (!PG_ARGISNULL(n) &&
-		DatumGetBool(DirectFunctionCall2(interval_lt, PG_GETARG_DATUM(n),
+	if (PG_ARGISNULL(n))
+		return;
+	(void) DirectFunctionCall2(timestamptz_mi_interval,
+							   TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
+							   PG_GETARG_DATUM(n));
+	if (DatumGetBool(DirectFunctionCall2(interval_lt, PG_GETARG_DATUM(n),
 										 IntervalPGetDatum(&zero))))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -146,11 +140,8 @@ static void
 argument_loss_range(FunctionCallInfo fcinfo, int n, double *low, double *high)
 {
 	ArrayType  *array;
-	Datum	   *elements;
-	int			nelements;
 
-	if (PG_ARGISNULL(n))
-		null_argument("loss_range");
+	check_not_null(fcinfo, n, "loss_range");
 	array = PG_GETARG_ARRAYTYPE_P(n);
 	if (ARR_NDIM(array) != 1 || ARR_DIMS(array)[0] != 2)
 		ereport(ERROR,
@@ -158,10 +149,8 @@ argument_loss_range(FunctionCallInfo fcinfo, int n, double *low, double *high)
 				 errmsg("loss_range must be an array of two numbers")));
 	if (array_contains_nulls(array))
 		null_argument("an end of loss_range");
-	deconstruct_array(array, FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL,
-					  TYPALIGN_DOUBLE, &elements, NULL, &nelements);
-	*low = DatumGetFloat8(elements[0]);
-	*high = DatumGetFloat8(elements[1]);
+	*low = ((double *) ARR_DATA_PTR(array))[0];
+	*high = ((double *) ARR_DATA_PTR(array))[1];
 	/* written so that NaN fails */
 	if (!(*low < *high) || isinf(*high - *low))
 		ereport(ERROR,
@@ -176,42 +165,28 @@ argument_loss_range(FunctionCallInfo fcinfo, int n, double *low, double *high)
 }
 
 /*
- * Read what version 1.1 has added to bandit_create.  Feedback that is waited for
- * by the clock need not be given up by counting rounds, so that a window turns
- * skipping off unless it is asked for.
+ * Check the settings of bandit_create() that are not the learner's, from
+ * feedback_window on, and return missing_loss.
  */
-static void
-argument_newer_settings(FunctionCallInfo fcinfo, LearnerParams *params,
-						Datum *values, char *nulls)
+static double
+check_settings(FunctionCallInfo fcinfo)
 {
 	double		low;
 	double		high;
 	double		missing;
 
-	if (!PG_ARGISNULL(7) && PG_ARGISNULL(3))
-		params->skipping = false;
 	check_interval(fcinfo, 7, "feedback_window");
-	check_interval(fcinfo, 9, "history");
-	if (PG_ARGISNULL(10))
-		null_argument("sticky");
+	check_interval(fcinfo, 9, "retention");
+	check_not_null(fcinfo, 10, "sticky");
 	argument_loss_range(fcinfo, 11, &low, &high);
-	if (PG_ARGISNULL(12))
-		null_argument("clamp");
+	check_not_null(fcinfo, 12, "clamp_losses");
 	missing = PG_ARGISNULL(8) ? high : PG_GETARG_FLOAT8(8);
 	if (!(missing >= low && missing <= high))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("missing_loss must be between %s and %s: %s", number_text(low),
 						number_text(high), number_text(missing))));
-
-	values[0] = PG_GETARG_DATUM(7);
-	nulls[0] = PG_ARGISNULL(7) ? 'n' : ' ';
-	values[1] = Float8GetDatum(missing);
-	values[2] = PG_GETARG_DATUM(9);
-	nulls[2] = PG_ARGISNULL(9) ? 'n' : ' ';
-	values[3] = PG_GETARG_DATUM(10);
-	values[4] = PG_GETARG_DATUM(11);
-	values[5] = PG_GETARG_DATUM(12);
+	return missing;
 }
 
 static void
@@ -223,59 +198,48 @@ read_bandit_id(void *context, HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
- * bandit_create(name, arms, algorithm, skipping, patience, max_delay, step_scale,
- *	feedback_window, missing_loss, history, sticky, loss_range, clamp)
+ * bandit_create(bandit, arms, algorithm, skipping, patience, max_delay, step_scale,
+ *	feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses)
  */
 Datum
 bandit_create(PG_FUNCTION_ARGS)
 {
 	text	   *name;
 	LearnerParams params;
-	Oid			types[14] = {TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID,
-		INT4OID, FLOAT8OID, NAMEOID,
-		INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID};
+	double		missing;
+	Oid			types[14] = {
+		TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID, INT4OID, FLOAT8OID,
+		INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID, NAMEOID
+	};
 	Datum		values[14];
-	char		nulls[15] = "              ";
-	bool		version_1_0 = PG_NARGS() == 7;
+	char		nulls[14];
 	int32		bandit_id;
 
-	PreventCommandIfReadOnly("bandit_create()");
-	PreventCommandIfParallelMode("bandit_create()");
+	check_may_write("bandit_create()");
 	name = name_argument(fcinfo);
-	if (PG_ARGISNULL(1))
-		null_argument("arms");
+	check_not_null(fcinfo, 1, "arms");
 	argument_params(fcinfo, 2, check_arms(PG_GETARG_ARRAYTYPE_P(1)), &params);
-	if (!version_1_0)
-		argument_newer_settings(fcinfo, &params, values + 8, nulls + 8);
+	missing = check_settings(fcinfo);
 
-	values[0] = PointerGetDatum(name);
-	values[1] = PG_GETARG_DATUM(1);
-	values[2] = PG_GETARG_DATUM(2);
-	values[3] = BoolGetDatum(params.skipping);
-	values[4] = PG_GETARG_DATUM(4);
-	values[5] = PG_GETARG_DATUM(5);
-	nulls[5] = PG_ARGISNULL(5) ? 'n' : ' ';
-	values[6] = PG_GETARG_DATUM(6);
-	values[7] = DirectFunctionCall1(namein,
-									CStringGetDatum(GetUserNameFromId(GetUserId(), false)));
+	for (int i = 0; i < 13; i++)
+	{
+		values[i] = PG_GETARG_DATUM(i);
+		nulls[i] = PG_ARGISNULL(i) ? 'n' : ' ';
+	}
+	/* what is waited for by the clock need not be given up by counting rounds */
+	values[3] = BoolGetDatum(params.skipping && (PG_ARGISNULL(7) || !PG_ARGISNULL(3)));
+	values[8] = Float8GetDatum(missing);
+	values[13] = DirectFunctionCall1(namein,
+									 CStringGetDatum(GetUserNameFromId(GetUserId(), false)));
+	nulls[3] = nulls[8] = nulls[13] = ' ';
 
-	/*
-	 * The identifier is asked for here, not left to the column's default: who
-	 * could make a function nextval(text) in the extension's schema before
-	 * version 1.0 of the extension was made, has that one called there.
-	 */
-	if (run_as_owner(version_1_0 ?
-					 "INSERT INTO dexp3.bandit"
-					 " (bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale, owner)"
-					 " VALUES (nextval('dexp3.bandit_id_seq'), $1, ($2)[:], $3, $4, $5, $6, $7, $8)"
-					 " ON CONFLICT (name) DO NOTHING RETURNING bandit_id" :
-					 "INSERT INTO dexp3.bandit"
-					 " (bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale, owner,"
-					 " feedback_window, missing_loss, history, sticky, loss_range, clamp)"
-					 " VALUES (nextval('dexp3.bandit_id_seq'), $1, ($2)[:], $3, $4, $5, $6, $7, $8,"
-					 " $9, $10, $11, $12, ($13)[:], $14)"
+	if (run_as_owner("INSERT INTO dexp3.bandit"
+					 " (bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale,"
+					 " feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses, owner)"
+					 " VALUES (nextval('dexp3.bandit_id_seq'), $1, ($2)[:], $3, $4, $5, $6, $7,"
+					 " $8, $9, $10, $11, ($12)[:], $13, $14)"
 					 " ON CONFLICT (name) DO NOTHING RETURNING bandit_id",
-					 version_1_0 ? 8 : 14, types, values, nulls,
+					 14, types, values, nulls,
 					 read_bandit_id, &bandit_id) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
@@ -284,18 +248,18 @@ bandit_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * Look a bandit up in order to change it: it must exist.
+ * Look up the bandit that a function shall change.
  */
-static Datum
-existing_bandit_id(FunctionCallInfo fcinfo)
+static const Bandit *
+bandit_to_change(FunctionCallInfo fcinfo, const char *function)
 {
-	if (PG_ARGISNULL(0))
-		null_argument("name");
-	return Int32GetDatum(bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_CHANGE)->bandit_id);
+	check_may_write(function);
+	check_not_null(fcinfo, 0, "bandit");
+	return bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_CHANGE);
 }
 
 /*
- * bandit_reset(name): forget all that was learned
+ * bandit_reset(bandit): forget all that was learned
  *
  * The bandit begins another epoch; decisions of earlier ones stay in the log,
  * and feedback for them is told "skipped".
@@ -303,78 +267,66 @@ existing_bandit_id(FunctionCallInfo fcinfo)
 Datum
 bandit_reset(PG_FUNCTION_ARGS)
 {
-	Datum		bandit_id;
+	int32		bandit_id = bandit_to_change(fcinfo, "bandit_reset()")->bandit_id;
 
-	PreventCommandIfReadOnly("bandit_reset()");
-	PreventCommandIfParallelMode("bandit_reset()");
-	bandit_id = existing_bandit_id(fcinfo);
-	update_by_id(OidIsValid(tables()->trimmed) ?
-				 "UPDATE dexp3.bandit SET epoch = epoch + 1, head_start = '{}'"
-				 " WHERE bandit_id = $1" :
-				 "UPDATE dexp3.bandit SET epoch = epoch + 1 WHERE bandit_id = $1",
-				 bandit_id);
-	checkpoint_remove(DatumGetInt32(bandit_id));
+	update_bandit("UPDATE dexp3.bandit SET epoch = epoch + 1, head_start = '{}'"
+				  " WHERE bandit_id = $1",
+				  bandit_id, NULL, 0);
+	checkpoint_remove(bandit_id);
 	PG_RETURN_VOID();
 }
 
 /*
- * bandit_drop(name): remove a bandit and its log
+ * bandit_drop(bandit): remove a bandit and its log
  */
 Datum
 bandit_drop(PG_FUNCTION_ARGS)
 {
-	Oid			types[1] = {INT4OID};
-	Datum		bandit_id;
+	const Bandit *bandit = bandit_to_change(fcinfo, "bandit_drop()");
+	int32		bandit_id = bandit->bandit_id;
+	int32		epoch = bandit->epoch;
+	Oid			types[] = {INT4OID};
+	Datum		values[] = {Int32GetDatum(bandit_id)};
 
-	PreventCommandIfReadOnly("bandit_drop()");
-	PreventCommandIfParallelMode("bandit_drop()");
-	bandit_id = existing_bandit_id(fcinfo);
-	update_by_id("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id);
-	(void) run_as_owner("DELETE FROM dexp3.feedback WHERE bandit_id = $1",
-						1, types, &bandit_id, NULL, NULL, NULL);
-	(void) run_as_owner("DELETE FROM dexp3.decision WHERE bandit_id = $1",
-						1, types, &bandit_id, NULL, NULL, NULL);
-	if (OidIsValid(tables()->trimmed))
-		(void) run_as_owner("DELETE FROM dexp3.trimmed WHERE bandit_id = $1",
-							1, types, &bandit_id, NULL, NULL, NULL);
-	checkpoint_remove(DatumGetInt32(bandit_id));
-	PG_RETURN_VOID();
-}
-
-static bool
-is_grantee(const Bandit *bandit, const char *role)
-{
-	for (int i = 0; i < bandit->ngrantees; i++)
+	update_bandit("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id, NULL, 0);
+	own_expect_changes(true);
+	PG_TRY();
 	{
-		if (strcmp(NameStr(*DatumGetName(bandit->grantees[i])), role) == 0)
-			return true;
+		(void) run_as_owner("WITH f AS (DELETE FROM dexp3.feedback WHERE bandit_id = $1),"
+							" d AS (DELETE FROM dexp3.decision WHERE bandit_id = $1)"
+							" DELETE FROM dexp3.trimmed WHERE bandit_id = $1",
+							1, types, values, NULL, NULL, NULL);
 	}
-	return false;
+	PG_FINALLY();
+	{
+		own_expect_changes(false);
+	}
+	PG_END_TRY();
+	own_disturb(bandit_id, epoch);
+	checkpoint_remove(bandit_id);
+	PG_RETURN_VOID();
 }
 
 /*
  * Grant or revoke.  The role must exist, unless it is a grantee that has been
  * dropped since.
  */
-static void
-change_grantees(FunctionCallInfo fcinfo, const char *sql)
+static Datum
+change_grantees(FunctionCallInfo fcinfo, const char *function, const char *sql)
 {
-	Oid			types[2] = {INT4OID, NAMEOID};
-	Datum		values[2];
-	const Bandit *bandit;
+	const Bandit *bandit = bandit_to_change(fcinfo, function);
 	const char *role;
+	bool		known;
 
-	if (PG_ARGISNULL(0))
-		null_argument("bandit");
-	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_CHANGE);
-	if (PG_ARGISNULL(1))
-		null_argument("role");
+	check_not_null(fcinfo, 1, "role");
 	role = NameStr(*PG_GETARG_NAME(1));
-	if (strcmp(role, "public") != 0 && !is_grantee(bandit, role))
+	known = strcmp(role, "public") == 0;
+	for (int i = 0; i < bandit->ngrantees && !known; i++)
+		known = strcmp(NameStr(*DatumGetName(bandit->grantees[i])), role) == 0;
+	if (!known)
 		(void) get_role_oid(role, false);
-	values[0] = Int32GetDatum(bandit->bandit_id);
-	values[1] = PG_GETARG_DATUM(1);
-	update_bandit(sql, 2, types, values);
+	update_bandit(sql, bandit->bandit_id, cstring_to_text(role), 0);
+	PG_RETURN_VOID();
 }
 
 /*
@@ -383,12 +335,10 @@ change_grantees(FunctionCallInfo fcinfo, const char *sql)
 Datum
 bandit_grant(PG_FUNCTION_ARGS)
 {
-	PreventCommandIfReadOnly("bandit_grant()");
-	PreventCommandIfParallelMode("bandit_grant()");
-	change_grantees(fcinfo, "UPDATE dexp3.bandit"
-					" SET grantees = array_append(array_remove(grantees, $2), $2)"
-					" WHERE bandit_id = $1");
-	PG_RETURN_VOID();
+	return change_grantees(fcinfo, "bandit_grant()",
+						   "UPDATE dexp3.bandit"
+						   " SET grantees = array_append(array_remove(grantees, $2::name), $2::name)"
+						   " WHERE bandit_id = $1");
 }
 
 /*
@@ -397,26 +347,10 @@ bandit_grant(PG_FUNCTION_ARGS)
 Datum
 bandit_revoke(PG_FUNCTION_ARGS)
 {
-	PreventCommandIfReadOnly("bandit_revoke()");
-	PreventCommandIfParallelMode("bandit_revoke()");
-	change_grantees(fcinfo, "UPDATE dexp3.bandit"
-					" SET grantees = array_remove(grantees, $2)"
-					" WHERE bandit_id = $1");
-	PG_RETURN_VOID();
-}
-
-/*
- * Read the bandit and the arm of bandit_add_arm() and bandit_retire_arm().
- */
-static const Bandit *
-arm_arguments(FunctionCallInfo fcinfo, text **arm)
-{
-	if (PG_ARGISNULL(0))
-		null_argument("bandit");
-	if (PG_ARGISNULL(1))
-		null_argument("arm");
-	*arm = PG_GETARG_TEXT_PP(1);
-	return bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_CHANGE);
+	return change_grantees(fcinfo, "bandit_revoke()",
+						   "UPDATE dexp3.bandit"
+						   " SET grantees = array_remove(grantees, $2::name)"
+						   " WHERE bandit_id = $1");
 }
 
 /*
@@ -425,13 +359,16 @@ arm_arguments(FunctionCallInfo fcinfo, text **arm)
 static double
 smallest_loss(const Bandit *bandit)
 {
-	const Learner *learner = &current_fold(current_state(bandit))->learner;
+	Sums		sums;
+	Learner		learner;
 	double		least = DBL_MAX;
 
-	for (int i = 0; i < learner->params.arms; i++)
+	sums_take_all(&sums, bandit, AccessShareLock);
+	sums_learner(&sums, bandit, &learner);
+	for (int i = 0; i < learner.params.arms; i++)
 	{
 		if (!bandit_is_retired(bandit, i))
-			least = Min(least, learner->z[i]);
+			least = Min(least, learner.z[i]);
 	}
 	return least;
 }
@@ -446,15 +383,12 @@ smallest_loss(const Bandit *bandit)
 Datum
 bandit_add_arm(PG_FUNCTION_ARGS)
 {
-	Oid			types[3] = {INT4OID, TEXTOID, FLOAT8OID};
-	Datum		values[3];
-	const Bandit *bandit;
+	const Bandit *bandit = bandit_to_change(fcinfo, "bandit_add_arm()");
 	text	   *arm;
 	int			existing;
 
-	PreventCommandIfReadOnly("bandit_add_arm()");
-	PreventCommandIfParallelMode("bandit_add_arm()");
-	bandit = arm_arguments(fcinfo, &arm);
+	check_not_null(fcinfo, 1, "arm");
+	arm = PG_GETARG_TEXT_PP(1);
 	existing = bandit_find_arm(bandit, arm);
 	if (existing >= 0)
 		ereport(ERROR,
@@ -464,21 +398,18 @@ bandit_add_arm(PG_FUNCTION_ARGS)
 						"arm \"%s\" of bandit \"%s\" already exists",
 						text_to_cstring(arm), text_to_cstring(bandit->name)),
 				 errhint("The name of an arm always means the same arm.")));
-	if (bandit->setup.params.arms >= LEARNER_MAX_ARMS)
+	if (bandit->params.arms >= LEARNER_MAX_ARMS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("bandit \"%s\" has %d arms already, the retired ones included",
 						text_to_cstring(bandit->name), LEARNER_MAX_ARMS)));
 
-	values[0] = Int32GetDatum(bandit->bandit_id);
-	values[1] = PointerGetDatum(arm);
-	values[2] = Float8GetDatum(smallest_loss(bandit));
 	update_bandit("UPDATE dexp3.bandit SET arms = arms || $2,"
 				  " head_start = head_start || array_fill(0::float8,"
 				  "  ARRAY[cardinality(arms) - cardinality(head_start)]) || $3"
 				  " WHERE bandit_id = $1 AND NOT $2 = ANY (arms) AND cardinality(arms) < "
 				  CppAsString2(LEARNER_MAX_ARMS),
-				  3, types, values);
+				  bandit->bandit_id, arm, smallest_loss(bandit));
 	PG_RETURN_VOID();
 }
 
@@ -488,16 +419,13 @@ bandit_add_arm(PG_FUNCTION_ARGS)
 Datum
 bandit_retire_arm(PG_FUNCTION_ARGS)
 {
-	Oid			types[2] = {INT4OID, TEXTOID};
-	Datum		values[2];
-	const Bandit *bandit;
+	const Bandit *bandit = bandit_to_change(fcinfo, "bandit_retire_arm()");
 	text	   *arm;
 	int			number;
 	int			left = 0;
 
-	PreventCommandIfReadOnly("bandit_retire_arm()");
-	PreventCommandIfParallelMode("bandit_retire_arm()");
-	bandit = arm_arguments(fcinfo, &arm);
+	check_not_null(fcinfo, 1, "arm");
+	arm = PG_GETARG_TEXT_PP(1);
 	number = bandit_find_arm(bandit, arm);
 	if (number < 0)
 		ereport(ERROR,
@@ -509,7 +437,7 @@ bandit_retire_arm(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("arm \"%s\" of bandit \"%s\" has been retired already",
 						text_to_cstring(arm), text_to_cstring(bandit->name))));
-	for (int i = 0; i < bandit->setup.params.arms; i++)
+	for (int i = 0; i < bandit->params.arms; i++)
 		left += !bandit_is_retired(bandit, i);
 	if (left <= LEARNER_MIN_ARMS)
 		ereport(ERROR,
@@ -518,11 +446,9 @@ bandit_retire_arm(PG_FUNCTION_ARGS)
 						text_to_cstring(arm), text_to_cstring(bandit->name), left),
 				 errhint("Add another arm first, or drop the bandit.")));
 
-	values[0] = Int32GetDatum(bandit->bandit_id);
-	values[1] = PointerGetDatum(arm);
 	update_bandit("UPDATE dexp3.bandit SET retired = retired || $2"
 				  " WHERE bandit_id = $1 AND NOT $2 = ANY (retired)"
 				  " AND cardinality(arms) - cardinality(retired) > 2",
-				  2, types, values);
+				  bandit->bandit_id, arm, 0);
 	PG_RETURN_VOID();
 }

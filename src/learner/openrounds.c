@@ -10,7 +10,7 @@
 #define BIT_OF(round)		(UINT64_C(1) << ((round) % ROUNDS_PER_WORD))
 
 /*
- * Return how many words a set has whose oldest and newest rounds are these.
+ * Return how many words a set from the oldest to the newest round has.
  */
 int64_t
 open_rounds_span(int64_t oldest, int64_t newest)
@@ -57,9 +57,8 @@ open_rounds_contains(const OpenRounds *open, int64_t round)
 }
 
 /*
- * Drop the words that have become superfluous.  Words leave the front at most
- * as often as rounds fill new ones at the back, so moving the rest down costs
- * little on average.
+ * Drop empty words at both ends.  No more words leave the front than rounds have
+ * filled at the back, so moving the rest down costs little on average.
  */
 static void
 trim(OpenRounds *open)
@@ -137,24 +136,17 @@ open_rounds_next(const OpenRounds *open, int64_t after)
 		uint64_t	rest = open->words[WORD_OF(round) - open->first_word] >>
 			(round % ROUNDS_PER_WORD);
 
-		if (rest == 0)
-		{
-			round = (WORD_OF(round) + 1) * ROUNDS_PER_WORD;
-			continue;
-		}
-		while ((rest & 1) == 0)
-		{
-			rest >>= 1;
-			round++;
-		}
-		return round;
+		if ((rest & 1) != 0)
+			return round;
+		round = rest != 0 ? round + 1 : (WORD_OF(round) + 1) * ROUNDS_PER_WORD;
 	}
 	return 0;
 }
 
 /*
- * Check a set that came from outside: NULL if it is well formed, has count
- * members, and none of them is newer than the newest round.
+ * Check a set that came from outside.  It must be well formed and have count
+ * members, none of them newer than the newest round.  Returns NULL, or says what
+ * is wrong.
  */
 const char *
 open_rounds_problem(const OpenRounds *open, int64_t newest, int64_t count)

@@ -1,36 +1,33 @@
 /*
  * exponential.c
- *	  Many exponentials at once, as plain C.
+ *	  Many exponentials at once.
  *
  * The C library computes them one at a time.  A draw needs one for each arm, and
- * they are most of what it costs if there are many arms.  So here is a loop
- * without branches and calls, which compilers turn into vector instructions.  The
- * relative error is below 1e-15; sql/learn.sql compares it with exp().
+ * with many arms they are most of its cost.  So this is a loop without branches
+ * and calls, and compilers turn it into vector instructions.  The relative error
+ * is below 1e-15; sql/learn.sql compares the results with those of exp().
  */
 #include "exponential.h"
 
 #include <float.h>
 #include <string.h>
 
-/*
- * From about here down exponentials are 0: they would soon not be normal numbers.
- */
+/* We take exponentials below about this for 0; they would soon be subnormal. */
 #define LEAST		(-708.0)
 #define EXP_LEAST	3.4e-308
 
-/* 1.5 * 2^52: in the sum with it, a small number is rounded to an integer. */
+/* 1.5 * 2^52.  Adding it rounds a small number to an integer. */
 #define ROUNDER 6755399441055744.0
 
 #define LOG2_E	1.4426950408889634074
 
-/* log(2) in two parts; a product of the first with an integer up to 2^21 is exact */
+/* log(2) in two parts; the first times an integer up to 2^21 is exact */
 #define LN2_HIGH	6.93147180369123816490e-01
 #define LN2_LOW		1.90821492927058770002e-10
 
 /*
- * With the GNU tools on x86-64 there are two versions, and the one that suits the
- * processor is taken: the newer instructions halve the time of a draw from 1,000
- * arms.
+ * The GNU tools on x86-64 can make two versions and choose the one that suits the
+ * processor.  The newer instructions halve the time of a draw from 1,000 arms.
  */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12
 #define FOR_EACH_PROCESSOR	__attribute__((target_clones("arch=x86-64-v3", "default")))
@@ -38,7 +35,7 @@
 #define FOR_EACH_PROCESSOR
 #endif
 
-/* A variable that must be a double, also where registers hold more digits (x87) */
+/* A variable that must be a double even if registers hold more digits (x87). */
 #if FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 1
 #define ROUNDED
 #else
@@ -46,15 +43,15 @@
 #endif
 
 /*
- * Replace each number, none of which may be above 0, by its exponential.
+ * Replace each number by its exponential.  No number may be above 0.
  *
- * exp(x) = 2^k exp(r), where k is an integer and r at most log(2) / 2 in size: for
- * the latter the first terms of its series will do.
+ * exp(x) = 2^k exp(r), where k is an integer and |r| is at most log(2) / 2.  For
+ * exp(r) the first terms of the series are enough.
  */
 FOR_EACH_PROCESSOR void
 exponentials(double *x, int32_t n)
 {
-	/* comparisons have loops of their own: compilers take them for branches */
+	/* compilers take comparisons for branches, so these have their own loops */
 	for (int32_t i = 0; i < n; i++)
 		x[i] = x[i] < LEAST ? LEAST : x[i];
 
@@ -81,7 +78,7 @@ exponentials(double *x, int32_t n)
 		sum = sum * r + 1;
 		sum = sum * r + 1;
 
-		/* the lowest bits of `shifted` are k; in a double's exponent, 2^k */
+		/* the lowest bits of `shifted` are k; as an exponent they make 2^k */
 		memcpy(&bits, &shifted, sizeof(bits));
 		bits = (bits << 52) + (UINT64_C(1023) << 52);
 		memcpy(&power, &bits, sizeof(power));

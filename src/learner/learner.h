@@ -3,11 +3,12 @@
  *	  The learners of Gyorgy and Joulani, "Adapting to Delays and Data in
  *	  Adversarial Multi-Armed Bandits", as plain C.
  *
- * Nothing here knows PostgreSQL: no fmgr, no ereport, no palloc.  The caller
- * owns all memory and has checked all input; see learner_params_problem() and
- * learner_ticket_problem() for what counts as checked.
+ * Nothing in this directory knows PostgreSQL: no fmgr, no ereport, no palloc.
+ * The caller owns all memory and has checked all input; see
+ * learner_params_problem() and learner_ticket_problem() for what counts as
+ * checked.
  *
- * Numeric range.  With up to LEARNER_MAX_ARMS arms and LEARNER_MAX_ROUNDS
+ * Numeric range: with up to LEARNER_MAX_ARMS arms and LEARNER_MAX_ROUNDS
  * rounds every quantity stays finite and the probabilities sum to 1 up to
  * rounding.  Weights are never stored, only sums of loss estimates; the
  * smallest sum is subtracted before exponentiating, so the largest weight is
@@ -27,7 +28,7 @@
 /* Every round number is exact in a double. */
 #define LEARNER_MAX_ROUNDS	(INT64_C(1) << 53)
 
-/* "No delay was announced" and "no bound on the delay is known". */
+/* No delay was announced, or no bound on the delay is known. */
 #define NO_DELAY			(-1)
 
 typedef enum Algorithm
@@ -45,7 +46,8 @@ typedef struct LearnerParams
 	int32_t		arms;			/* K */
 	Algorithm	algorithm;
 	bool		skipping;		/* not with DEDA */
-	int32_t		patience;		/* rounds that are always waited for, if skipping */
+	int32_t		patience;		/* rounds that are always waited for, if
+								 * skipping */
 	int32_t		max_delay;		/* d^B of DEDA, or NO_DELAY */
 	double		step_scale;		/* c; 1 with DEDA */
 } LearnerParams;
@@ -63,14 +65,16 @@ typedef struct Learner
 
 	int64_t		round;			/* t, the number of decisions made */
 	int64_t		outstanding;	/* those neither settled nor skipped */
-	double		cumulative_delay;	/* D_t = sum of tau_s for s <= t; an integer */
+	double		cumulative_delay;	/* D_t = sum of tau_s for s <= t; an
+									 * integer */
 	double	   *z;				/* K sums of loss estimates */
 
 	/* DEDA only; otherwise 0 and NULL */
 	double		longest_delay;	/* d*_t; an integer */
 	double		lbck;			/* Lbck_t */
 	double	   *m;				/* K sums of estimate * probability */
-	double	   *z_tie;			/* the part of z that arrived since round t ... */
+	double	   *z_tie;			/* the part of z that arrived since round t
+								 * ... */
 	double	   *m_tie;			/* ... and that of m */
 
 	/* skipping only; otherwise empty */
@@ -93,24 +97,28 @@ typedef struct Ticket
 } Ticket;
 
 /* What one feedback adds to the learner's sums. */
-typedef struct Feedback
+typedef struct FeedbackTerms
 {
 	int32_t		arm;
 	int64_t		delay;			/* d_s */
 	double		estimate;		/* of the loss, to z */
 	double		expected;		/* estimate * probability, to m; DEDA only */
 	double		lbck;			/* to Lbck; DEDA only */
-} Feedback;
+} FeedbackTerms;
 
 /* How many vectors of length K a learner has: z, and with DEDA m, z_tie, m_tie. */
 #define NUM_VECTORS(algorithm)	((algorithm) == DEDA ? 4 : 1)
+
+/* The names that SQL knows the algorithms by. */
+extern const char *algorithm_name(Algorithm algorithm);
+extern bool algorithm_by_name(const char *name, Algorithm *algorithm);
 
 extern void learner_init(Learner *learner, const LearnerParams *params,
 						 double *vectors);
 
 extern void learner_retire(Learner *learner, const bool *retired);
 
-/* Checking. Each returns NULL, or what is wrong in a few words. */
+/* Checks.  Each returns NULL, or says in a few words what is wrong. */
 extern const char *learner_params_problem(const LearnerParams *params);
 extern const char *learner_ticket_problem(const Learner *learner,
 										  const Ticket *ticket);
@@ -127,8 +135,8 @@ extern int64_t learner_open_words_in_draw(const Learner *learner);
 extern double learner_regret_bound(const Learner *learner, double skipped,
 								   double longest_delay, double delta);
 extern void learner_feedback(const Learner *learner, const Ticket *ticket,
-							 double loss, Feedback *feedback);
-extern void learner_add_feedback(Learner *learner, const Feedback *feedback);
+							 double loss, FeedbackTerms *terms);
+extern void learner_add_feedback(Learner *learner, const FeedbackTerms *terms);
 
 /* One round, and one feedback, of sequential play. */
 extern void learner_draw(Learner *learner, int64_t delay, double uniform,

@@ -2,13 +2,13 @@
  * openrounds.h
  *	  The set of rounds that a skipping learner still waits for.
  *
- * One bit a round, from the 64 rounds that hold the oldest open one to those
- * that hold the newest: membership and removal take constant time, and the
- * size is bounded by the skipping rule itself, because no open round is older
- * than max(patience, sqrt(D_t / ln K)) + 1 rounds.  The first and the last word
- * are never zero, so that equal sets are equal byte by byte.
+ * A word has a bit for each of 64 rounds.  There are words from that of the
+ * oldest open round to that of the newest.  The skipping rule itself bounds the
+ * size, because no open round is older than max(patience, sqrt(D_t / ln K)) + 1
+ * rounds.  The first and the last word are never zero, so equal sets are equal
+ * byte by byte.
  *
- * Plain C; the caller owns the words and sees to it that there is room.
+ * The caller owns the words and sees to it that there is room.
  */
 #ifndef DEXP3_OPENROUNDS_H
 #define DEXP3_OPENROUNDS_H

@@ -1,6 +1,6 @@
 /*
  * exponential.h
- *	  Many exponentials at once, as plain C: nothing here knows of PostgreSQL.
+ *	  Many exponentials at once.
  */
 #ifndef DEXP3_EXPONENTIAL_H
 #define DEXP3_EXPONENTIAL_H

@@ -1,0 +1,118 @@
+/*
+ * maintain.c
+ *	  bandit_expire() and bandit_trim(): do at once what every choose does a small
+ *	  share of.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#include "arguments.h"
+#include "bandit.h"
+#include "ownersql.h"
+#include "progress.h"
+#include "settle.h"
+#include "trim.h"
+
+PG_FUNCTION_INFO_V1(bandit_expire);
+PG_FUNCTION_INFO_V1(bandit_trim);
+
+static void
+add_bandit_id(void *context, HeapTuple tuple, TupleDesc tupdesc)
+{
+	List	  **ids = context;
+	bool		isnull;
+
+	*ids = lappend_int(*ids, DatumGetInt32(heap_getattr(tuple, 1, tupdesc, &isnull)));
+}
+
+/*
+ * Return the identifiers of the bandit in the first argument or, if that is
+ * null, of all that the given statement finds and the user may use.
+ */
+static List *
+argument_bandits(FunctionCallInfo fcinfo, const char *sql)
+{
+	List	   *all = NIL;
+	List	   *usable = NIL;
+	ListCell   *lc;
+
+	if (!PG_ARGISNULL(0))
+		return list_make1_int(bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE)->bandit_id);
+
+	(void) run_as_owner(sql, 0, NULL, NULL, NULL, add_bandit_id, &all);
+	foreach(lc, all)
+	{
+		const Bandit *bandit = bandit_by_id(lfirst_int(lc));
+
+		if (bandit != NULL && bandit_may(bandit, BANDIT_USE))
+			usable = lappend_int(usable, lfirst_int(lc));
+	}
+	return usable;
+}
+
+/*
+ * bandit_expire(bandit): settle all decisions whose feedback is missing
+ */
+Datum
+bandit_expire(PG_FUNCTION_ARGS)
+{
+	int64		total = 0;
+	List	   *ids;
+	ListCell   *lc;
+
+	check_may_write("bandit_expire()");
+	ids = argument_bandits(fcinfo,
+						   "SELECT bandit_id FROM dexp3.bandit"
+						   " WHERE feedback_window IS NOT NULL ORDER BY bandit_id");
+	foreach(lc, ids)
+	{
+		const Bandit *bandit = bandit_by_id(lfirst_int(lc));
+
+		/* it may have been dropped meanwhile */
+		if (bandit != NULL && bandit->feedback_window != NULL)
+			total += settle_all_expired(bandit);
+	}
+	PG_RETURN_INT64(total);
+}
+
+/*
+ * bandit_trim(bandit): remove all rows that are older than the bandit's retention
+ */
+Datum
+bandit_trim(PG_FUNCTION_ARGS)
+{
+	int64		total = 0;
+	Progress	progress;
+	List	   *ids;
+	ListCell   *lc;
+
+	check_may_write("bandit_trim()");
+	progress_start(&progress, "decisions", 0);
+	ids = argument_bandits(fcinfo,
+						   "SELECT bandit_id FROM dexp3.bandit"
+						   " WHERE retention IS NOT NULL ORDER BY bandit_id");
+	foreach(lc, ids)
+	{
+		const Bandit *bandit = bandit_by_id(lfirst_int(lc));
+		uint64		from = 1;
+		int64		trimmed;
+
+		if (bandit == NULL || bandit->retention == NULL)
+			continue;
+		total += trim_earlier_epochs(bandit);
+		do
+		{
+			CHECK_FOR_INTERRUPTS();
+			bandit = bandit_by_id(lfirst_int(lc));
+			if (bandit == NULL || bandit->retention == NULL)
+				break;
+			trimmed = trim_some(bandit, &from);
+			total += trimmed;
+			progress_report(&progress, total);
+		} while (trimmed > 0);
+	}
+	PG_RETURN_INT64(total);
+}

@@ -1,0 +1,463 @@
+/*
+ * own.c
+ *	  What the running transaction adds to the sums of bandits.
+ *
+ * There are sums for each bandit and each open subtransaction that wrote rows of
+ * its log.  When a subtransaction is released they become part of its parent's,
+ * when it is rolled back they are dropped.  When the transaction is committed
+ * they are added to what all sessions share.
+ *
+ * Rows may also come or go in other ways: COPY, a restore, replication, TRUNCATE,
+ * DELETE.  A log is called disturbed then.  Until the end of the transaction its
+ * sums are folded anew for each call, and at the commit the shared ones are thrown
+ * away.
+ *
+ * PREPARE TRANSACTION is refused after a choose or feedback: somebody else would
+ * commit it, perhaps never, and feedback for a decision that it settled would have
+ * to wait for that.
+ *
+ * All memory is the transaction's.
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "utils/memutils.h"
+
+#include "own.h"
+
+/* The sums of an arm. */
+typedef struct OwnArm
+{
+	int			arm;			/* hash key */
+	char		status;
+	double		sums[NUM_ARM_SUMS];
+} OwnArm;
+
+#define SH_PREFIX		own_arms
+#define SH_ELEMENT_TYPE	OwnArm
+#define SH_KEY_TYPE		int
+#define SH_KEY			arm
+#define SH_HASH_KEY(tb, key)	murmurhash32((uint32) (key))
+#define SH_EQUAL(tb, a, b)		((a) == (b))
+#define SH_SCOPE		static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+/* The sums of a bandit in one subtransaction. */
+typedef struct OwnSums
+{
+	struct OwnSums *outer;		/* of the next outer one that wrote */
+	SubTransactionId subid;
+	bool		checkpoint;		/* has a checkpoint been written? */
+	bool		learned;		/* are there sums that a learner needs? */
+	Counts		counts;
+	own_arms_hash *arms;
+} OwnSums;
+
+/* The sums of a bandit. */
+typedef struct OwnBandit
+{
+	uint64		key;			/* identifier and epoch */
+	char		status;
+	OwnSums    *innermost;
+} OwnBandit;
+
+#define SH_PREFIX		own_bandits
+#define SH_ELEMENT_TYPE	OwnBandit
+#define SH_KEY_TYPE		uint64
+#define SH_KEY			key
+#define SH_HASH_KEY(tb, key)	murmurhash32((uint32) ((key) >> 32) ^ (uint32) (key))
+#define SH_EQUAL(tb, a, b)		((a) == (b))
+#define SH_SCOPE		static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+/* More disturbed logs than this are all. */
+#define MAX_DISTURBED	64
+
+static own_bandits_hash * bandits = NULL;
+static uint64 disturbed[MAX_DISTURBED];
+static int	ndisturbed = 0;
+static bool all_disturbed = false;
+
+/* Which log the sums are of, see log_lock(); 0 if there are none yet. */
+static uint64 log_identity = 0;
+
+/* Are rows removed just now in a way that does not change the sums? */
+static bool changes_expected = false;
+
+static uint64
+key_of(int32 bandit_id, int32 epoch)
+{
+	return (uint64) (uint32) bandit_id << 32 | (uint32) epoch;
+}
+
+static int32
+key_bandit_id(uint64 key)
+{
+	return (int32) (key >> 32);
+}
+
+static int32
+key_epoch(uint64 key)
+{
+	return (int32) (key & PG_UINT32_MAX);
+}
+
+/* ----------
+ * Own sums
+ * ----------
+ */
+
+/*
+ * Return the sums of a bandit in the current subtransaction.
+ */
+static OwnSums *
+current_sums(int32 bandit_id, int32 epoch)
+{
+	OwnBandit  *bandit;
+	OwnSums    *sums;
+	bool		found;
+
+	if (bandits == NULL)
+	{
+		shared_attach();
+		bandits = own_bandits_create(TopTransactionContext, 1, NULL);
+	}
+	bandit = own_bandits_insert(bandits, key_of(bandit_id, epoch), &found);
+	if (!found)
+		bandit->innermost = NULL;
+	sums = bandit->innermost;
+	if (sums == NULL || sums->subid != GetCurrentSubTransactionId())
+	{
+		sums = MemoryContextAlloc(TopTransactionContext, sizeof(OwnSums));
+		sums->outer = bandit->innermost;
+		sums->subid = GetCurrentSubTransactionId();
+		sums->checkpoint = false;
+		sums->learned = false;
+		counts_init(&sums->counts);
+		sums->arms = own_arms_create(TopTransactionContext, 1, NULL);
+		bandit->innermost = sums;
+	}
+	return sums;
+}
+
+static void
+add_arm(OwnSums *sums, int arm, const double *more)
+{
+	bool		found;
+	OwnArm	   *own = own_arms_insert(sums->arms, arm, &found);
+
+	if (!found)
+		memset(own->sums, 0, sizeof(own->sums));
+	arm_sums_add(own->sums, 1, more, 1, NUM_ARM_SUMS);
+}
+
+/*
+ * Add a row that this transaction has written.
+ */
+void
+own_add(int32 bandit_id, int32 epoch, const Addition *addition)
+{
+	OwnSums    *sums = current_sums(bandit_id, epoch);
+
+	sums->learned |= addition->counts.closed > 0;
+	counts_add(&sums->counts, &addition->counts);
+	add_arm(sums, addition->arm, addition->sums);
+}
+
+/*
+ * Has this transaction written a checkpoint?  One is enough.
+ */
+bool
+own_has_checkpoint(int32 bandit_id, int32 epoch)
+{
+	OwnBandit  *bandit = bandits == NULL ? NULL :
+		own_bandits_lookup(bandits, key_of(bandit_id, epoch));
+
+	for (OwnSums *sums = bandit ? bandit->innermost : NULL; sums != NULL; sums = sums->outer)
+	{
+		if (sums->checkpoint)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Take note that this transaction has written a checkpoint.
+ */
+void
+own_note_checkpoint(int32 bandit_id, int32 epoch)
+{
+	current_sums(bandit_id, epoch)->checkpoint = true;
+}
+
+/*
+ * Add what this transaction has written so far to the committed sums.
+ */
+void
+own_add_to(int32 bandit_id, int32 epoch, const Selection *selection, Totals *totals)
+{
+	OwnBandit  *bandit = bandits == NULL ? NULL :
+		own_bandits_lookup(bandits, key_of(bandit_id, epoch));
+
+	if (bandit == NULL)
+		return;
+	for (OwnSums *sums = bandit->innermost; sums != NULL; sums = sums->outer)
+	{
+		own_arms_iterator iterator;
+		OwnArm	   *own;
+
+		counts_add(&totals->counts, &sums->counts);
+		if (!sums->learned && selection->nsums < NUM_ARM_SUMS)
+			continue;			/* decisions alone matter to reports only */
+		own_arms_start_iterate(sums->arms, &iterator);
+		while ((own = own_arms_iterate(sums->arms, &iterator)) != NULL)
+		{
+			int			arm = own->arm - selection->first_arm;
+
+			if (arm >= 0 && arm < selection->arms)
+				arm_sums_add(totals->sums + arm, totals->arms, own->sums, 1,
+							 totals->nsums);
+		}
+	}
+}
+
+/*
+ * Drop the innermost sums of a bandit.
+ */
+static void
+drop_innermost(OwnBandit *bandit)
+{
+	OwnSums    *sums = bandit->innermost;
+
+	bandit->innermost = sums->outer;
+	own_arms_destroy(sums->arms);
+	pfree(sums);
+}
+
+/*
+ * Add the innermost sums of a bandit to those around them.
+ */
+static void
+merge_innermost(OwnBandit *bandit)
+{
+	OwnSums    *sums = bandit->innermost;
+	own_arms_iterator iterator;
+	OwnArm	   *own;
+
+	sums->outer->checkpoint |= sums->checkpoint;
+	sums->outer->learned |= sums->learned;
+	counts_add(&sums->outer->counts, &sums->counts);
+	own_arms_start_iterate(sums->arms, &iterator);
+	while ((own = own_arms_iterate(sums->arms, &iterator)) != NULL)
+		add_arm(sums->outer, own->arm, own->sums);
+	drop_innermost(bandit);
+}
+
+/* ----------
+ * Disturbances
+ * ----------
+ */
+
+/*
+ * Let changes of the log be no disturbance, or be one again.
+ */
+void
+own_expect_changes(bool expected)
+{
+	changes_expected = expected;
+}
+
+bool
+own_expects_changes(void)
+{
+	return changes_expected;
+}
+
+void
+own_disturb_all(void)
+{
+	shared_attach();
+	all_disturbed = true;
+}
+
+/*
+ * Take note of the log that is in use.  If it is another one than before in this
+ * transaction, it is as good as disturbed.
+ */
+void
+own_use_log(uint64 identity)
+{
+	if (log_identity != 0 && identity != log_identity)
+		own_disturb_all();
+	log_identity = identity;
+}
+
+bool
+own_is_disturbed(int32 bandit_id, int32 epoch)
+{
+	if (all_disturbed)
+		return true;
+	for (int i = 0; i < ndisturbed; i++)
+	{
+		if (disturbed[i] == key_of(bandit_id, epoch))
+			return true;
+	}
+	return false;
+}
+
+void
+own_disturb(int32 bandit_id, int32 epoch)
+{
+	if (own_is_disturbed(bandit_id, epoch))
+		return;
+	if (ndisturbed == MAX_DISTURBED)
+	{
+		own_disturb_all();
+		return;
+	}
+	shared_attach();
+	disturbed[ndisturbed++] = key_of(bandit_id, epoch);
+}
+
+/* ----------
+ * The end of transactions and savepoints
+ * ----------
+ */
+
+static void
+share_bandit(const OwnBandit *bandit, uint64 xact)
+{
+	const OwnSums *sums = bandit->innermost;
+	SharedEntry *entry;
+	own_arms_iterator iterator;
+	OwnArm	   *own;
+
+	if (sums == NULL)
+		return;					/* all was rolled back */
+	Assert(sums->outer == NULL);
+	entry = shared_lock_to_add(key_bandit_id(bandit->key), key_epoch(bandit->key), xact,
+							   &sums->counts, sums->checkpoint);
+	if (entry == NULL)
+		return;
+	own_arms_start_iterate(sums->arms, &iterator);
+	while ((own = own_arms_iterate(sums->arms, &iterator)) != NULL)
+	{
+		if (!shared_add_arm(entry, own->arm, own->sums))
+			return;
+	}
+	shared_unlock(entry);
+}
+
+/*
+ * Add the sums of this transaction to those that are shared, or throw them away.
+ */
+static void
+share(void *argument pg_attribute_unused())
+{
+	uint64		xact = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+	own_bandits_iterator iterator;
+	OwnBandit  *bandit;
+
+	if (all_disturbed || !shared_is_attached())
+	{
+		shared_invalidate_all();
+		return;
+	}
+	for (int i = 0; i < ndisturbed; i++)
+		shared_remove(key_bandit_id(disturbed[i]), key_epoch(disturbed[i]));
+	if (bandits == NULL)
+		return;
+	own_bandits_start_iterate(bandits, &iterator);
+	while ((bandit = own_bandits_iterate(bandits, &iterator)) != NULL)
+		share_bandit(bandit, xact);
+}
+
+static void
+forget_all(void)
+{
+	bandits = NULL;
+	ndisturbed = 0;
+	all_disturbed = false;
+	log_identity = 0;
+}
+
+static void
+transaction_event(XactEvent event, void *arg pg_attribute_unused())
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			if (bandits != NULL)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has used bandit_choose or bandit_feedback")));
+			break;
+		case XACT_EVENT_PREPARE:
+			if (ndisturbed > 0 || all_disturbed)
+				shared_note_prepared(GetTopTransactionIdIfAny());
+			forget_all();
+			break;
+		case XACT_EVENT_COMMIT:
+			/* nothing may fail any more: if it does, all sums are made anew */
+			if ((bandits != NULL || ndisturbed > 0 || all_disturbed) &&
+				!shared_without_failing(share, NULL))
+				shared_invalidate_all();
+			forget_all();
+			break;
+		case XACT_EVENT_ABORT:
+			shared_abandon_build();
+			forget_all();
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+subtransaction_event(SubXactEvent event, SubTransactionId subid,
+					 SubTransactionId parent, void *arg pg_attribute_unused())
+{
+	own_bandits_iterator iterator;
+	OwnBandit  *bandit;
+
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		shared_abandon_build();
+	if (bandits == NULL ||
+		(event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB))
+		return;
+
+	own_bandits_start_iterate(bandits, &iterator);
+	while ((bandit = own_bandits_iterate(bandits, &iterator)) != NULL)
+	{
+		OwnSums    *sums = bandit->innermost;
+
+		if (sums == NULL || sums->subid != subid)
+			continue;
+		if (event == SUBXACT_EVENT_ABORT_SUB)
+			drop_innermost(bandit);
+		else if (sums->outer != NULL && sums->outer->subid == parent)
+		{
+			bool		was_disturbed = all_disturbed;
+
+			/* if it fails half-way, the sums are not to be used */
+			all_disturbed = true;
+			merge_innermost(bandit);
+			all_disturbed = was_disturbed;
+		}
+		else
+			sums->subid = parent;
+	}
+}
+
+void
+own_init(void)
+{
+	RegisterXactCallback(transaction_event, NULL);
+	RegisterSubXactCallback(subtransaction_event, NULL);
+}

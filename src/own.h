@@ -1,0 +1,30 @@
+/*
+ * own.h
+ *	  What the running transaction adds to the sums of bandits.
+ */
+#ifndef DEXP3_OWN_H
+#define DEXP3_OWN_H
+
+#include "postgres.h"
+
+#include "shared.h"
+#include "totals.h"
+
+extern void own_init(void);
+
+/* Rows that this transaction writes */
+extern void own_add(int32 bandit_id, int32 epoch, const Addition *addition);
+extern bool own_has_checkpoint(int32 bandit_id, int32 epoch);
+extern void own_note_checkpoint(int32 bandit_id, int32 epoch);
+extern void own_add_to(int32 bandit_id, int32 epoch, const Selection *selection,
+					   Totals *totals);
+
+/* Rows that come or go in another way */
+extern void own_disturb(int32 bandit_id, int32 epoch);
+extern void own_disturb_all(void);
+extern void own_use_log(uint64 identity);
+extern void own_expect_changes(bool expected);
+extern bool own_expects_changes(void);
+extern bool own_is_disturbed(int32 bandit_id, int32 epoch);
+
+#endif							/* DEXP3_OWN_H */

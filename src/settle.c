@@ -1,0 +1,408 @@
+/*
+ * settle.c
+ *	  Settling decisions: by feedback, by skipping, by expiry.
+ *
+ * To settle a decision is to append its row to dexp3.feedback, which can be done
+ * once, and to add that to the sums.  Skipping and expiry go through the decisions
+ * in the order in which they were made, see frontier.h, and leave alone what
+ * another transaction is just settling.
+ *
+ * Feedback waits for another session in one case only: a transaction that is
+ * still running has settled the very same decision, so that nobody can say yet
+ * whether this feedback will count.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "arguments.h"
+#include "log.h"
+#include "own.h"
+#include "settle.h"
+#include "trim.h"
+
+/*
+ * How many decisions one choose settles that have become due, and how many it
+ * looks at.  More than one a choose cannot become due in the long run.
+ */
+#define MAX_SKIPPED		2
+#define MAX_LOOKED_AT	64
+
+/*
+ * How many transactions are looked at behind a decision that is not due, in search
+ * of decisions that are.
+ */
+#define MAX_LOOK_AHEAD	1000
+
+/* ----------
+ * One decision
+ * ----------
+ */
+
+/*
+ * Make sure that a decision which has just been settled is still in the log.
+ * Otherwise it had been settled before, and both rows were removed in the very
+ * moment between the look at them and now; nobody else could have settled it
+ * since.
+ */
+static void
+check_still_there(int64 decision_id)
+{
+	DecisionRow row;
+
+	if (!log_find_decision(decision_id, &row))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not settle decision " INT64_FORMAT ", which was settled and removed from the log by another transaction",
+						decision_id)));
+}
+
+/*
+ * Settle a decision that seems to be open, with a loss in the bandit's units
+ * unless it is skipped.  Returns false if somebody else has, or is about to.
+ */
+static bool
+settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
+	   SettledBy settled_by, double loss)
+{
+	int			arm = decision->ticket.arm;
+	Ticket		ticket = decision->ticket;
+	DecisionRow still_there;
+	Learner		learner;
+	FeedbackRow row = {
+		.decision_id = decision->decision_id,
+		.bandit_id = decision->bandit_id,
+		.epoch = decision->epoch,
+		.settled_by = settled_by,
+		.received_at = GetCurrentStatementStartTimestamp()
+	};
+
+	/* the sums are of this arm alone */
+	sums_learner(sums, bandit, &learner);
+	ticket.arm = 0;
+	if (settled_by != SETTLED_BY_SKIPPING)
+	{
+		row.loss = loss;
+		row.probability = ticket.probability;
+		learner_feedback(&learner, &ticket,
+						 (loss - bandit->loss_low) / (bandit->loss_high - bandit->loss_low),
+						 &row.terms);
+	}
+	row.terms.arm = arm;
+	row.terms.delay = Max(learner.round - ticket.round, 0);
+	row.round = ticket.round + row.terms.delay;
+
+	/* it may have been settled and removed since we found it */
+	if (bandit->retention != NULL && !log_find_decision(row.decision_id, &still_there))
+		return false;
+	if (!log_append_feedback(&row))
+		return false;
+	if (bandit->retention != NULL)
+		check_still_there(row.decision_id);
+	sums_add_feedback(&row);
+	return true;
+}
+
+/*
+ * Take the sums that are needed to settle a decision.
+ */
+static void
+take_sums_of(Sums *sums, const Bandit *bandit, const DecisionRow *decision)
+{
+	int			arm = decision->ticket.arm;
+
+	if (arm < 0 || arm >= bandit->params.arms)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("log of a bandit with %d arms has a row with arm %d",
+						bandit->params.arms, arm + 1)));
+	sums_take(sums, bandit, RowExclusiveLock, LEARNER_SUMS(bandit->params.algorithm), arm, 1);
+}
+
+/* ----------
+ * By skipping and by expiry
+ * ----------
+ */
+
+/* Which decisions are due, and what is done with them. */
+typedef struct Due
+{
+	const Bandit *bandit;
+	int64		first_in_time;	/* earlier rounds are skipped */
+	TimestampTz expired_before; /* earlier decisions have expired */
+	MemoryContext context;		/* for one decision */
+} Due;
+
+static bool
+is_due(void *context, int64 round, TimestampTz decided_at)
+{
+	const Due  *due = context;
+
+	return round < due->first_in_time || decided_at < due->expired_before;
+}
+
+static bool
+settle_due(void *context, const DecisionRow *row)
+{
+	const Due  *due = context;
+	bool		expired = row->decided_at < due->expired_before;
+	MemoryContext old = MemoryContextSwitchTo(due->context);
+	Sums		sums;
+	bool		settled;
+
+	take_sums_of(&sums, due->bandit, row);
+	settled = settle(due->bandit, &sums, row,
+					 expired ? SETTLED_BY_EXPIRY : SETTLED_BY_SKIPPING,
+					 due->bandit->missing_loss);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(due->context);
+	return settled;
+}
+
+/*
+ * Settle what is due, and return how many decisions that were.
+ */
+static int64
+move_frontier(Sums *sums, Due *due, int64 max_settled, int64 max_looked_at)
+{
+	FrontierMove move = {
+		.bandit_id = due->bandit->bandit_id,
+		.epoch = due->bandit->epoch,
+		.newest_round = sums->totals.counts.decisions,
+		.now = GetCurrentStatementStartTimestamp(),
+		.is_due = is_due,
+		.settle = settle_due,
+		.context = due,
+		.max_settled = max_settled,
+		.max_looked_at = max_looked_at
+	};
+
+	due->context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 decision",
+										 ALLOCSET_SMALL_SIZES);
+	frontier_move(&sums->frontier, &move);
+	/* what a disturbed log looks like may be taken back */
+	if (move.moved && !own_is_disturbed(sums->log.bandit_id, sums->log.epoch))
+		shared_publish_frontier(&sums->log, &sums->frontier);
+	MemoryContextDelete(due->context);
+	return move.settled;
+}
+
+/*
+ * May there be a decision that has been open for too long?
+ */
+bool
+has_overdue(const Sums *sums, const Learner *learner)
+{
+	return sums->frontier.nholes > 0 || sums->frontier.cursor.next_round == 0 ||
+		sums->frontier.cursor.next_round < learner_first_in_time(learner);
+}
+
+/*
+ * Skip decisions that have been open for too many rounds.
+ */
+void
+settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner)
+{
+	Due			due = {
+		.bandit = bandit,
+		.first_in_time = learner_first_in_time(learner),
+		.expired_before = DT_NOBEGIN
+	};
+
+	if (has_overdue(sums, learner))
+		(void) move_frontier(sums, &due, MAX_SKIPPED, MAX_LOOKED_AT);
+}
+
+/*
+ * Return since when a decision must have been open for its feedback to count as
+ * missing.
+ */
+TimestampTz
+expiry_time(const Bandit *bandit)
+{
+	if (bandit->feedback_window == NULL)
+		return DT_NOBEGIN;
+	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
+												   TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
+												   IntervalPGetDatum(bandit->feedback_window)));
+}
+
+/*
+ * Settle decisions whose feedback is missing, the oldest first, but not more than
+ * so many; return their number.
+ */
+int64
+settle_expired(const Bandit *bandit, Sums *sums, int64 limit)
+{
+	Due			due = {.bandit = bandit,.expired_before = expiry_time(bandit)};
+
+	if (sums->frontier.nholes == 0 && sums->frontier.cursor.next_round != 0 &&
+		sums->frontier.cursor.next_time >= due.expired_before)
+		return 0;
+	return move_frontier(sums, &due, limit, Max(MAX_LOOKED_AT, 4 * limit));
+}
+
+/* Decisions behind one that is not due. */
+typedef struct Rest
+{
+	Due		   *due;
+	int64		settled;
+	int			not_due;		/* how many transactions had only such */
+	uint64		last_xact;
+} Rest;
+
+static bool
+settle_rest(void *context, const DecisionRow *row)
+{
+	Rest	   *rest = context;
+	Settlement	settlement;
+
+	if (is_due(rest->due, row->ticket.round, row->decided_at))
+	{
+		if (log_find_settlement(row->decision_id, &settlement) == NOT_SETTLED &&
+			settle_due(rest->due, row))
+			rest->settled++;
+	}
+	else if (row->xact != rest->last_xact)
+		rest->not_due++;
+	rest->last_xact = row->xact;
+	return rest->not_due < MAX_LOOK_AHEAD;
+}
+
+/*
+ * Settle all decisions whose feedback is missing: first in their order, then those
+ * behind one that is waited for, since decisions of long transactions are not in
+ * the order of their times.
+ */
+int64
+settle_all_expired(const Bandit *bandit)
+{
+	Due			due = {
+		.bandit = bandit,
+		.expired_before = expiry_time(bandit)
+	};
+	Rest		rest = {.due = &due};
+	Sums		sums;
+
+	sums_take_all(&sums, bandit, RowExclusiveLock);
+	checkpoint_and_trim(&sums, bandit);
+	rest.settled = move_frontier(&sums, &due, PG_INT64_MAX, PG_INT64_MAX);
+	due.context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 decision",
+										ALLOCSET_SMALL_SIZES);
+	frontier_visit_open(&sums.frontier, bandit->bandit_id, bandit->epoch, settle_rest, &rest);
+	MemoryContextDelete(due.context);
+	return rest.settled;
+}
+
+/* ----------
+ * By feedback
+ * ----------
+ */
+
+/*
+ * Turn what was given as feedback into a loss in the bandit's units, or complain.
+ * A reward r is as good as a loss on the other side of the range is bad.
+ */
+static double
+loss_in_range(const Bandit *bandit, double value, FeedbackKind kind)
+{
+	double		low = bandit->loss_low;
+	double		high = bandit->loss_high;
+
+	if (isnan(value) || (!bandit->clamp_losses && (value < low || value > high)))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("%s must be between %s and %s: %s",
+						kind == IS_LOSS ? "loss" : "reward", number_text(low),
+						number_text(high), number_text(value))));
+	value = Min(Max(value, low), high);
+	return kind == IS_LOSS ? value : high - value + low;
+}
+
+static FeedbackOutcome
+outcome_of(SettledBy settled_by)
+{
+	return settled_by == SETTLED_BY_SKIPPING ? FEEDBACK_SKIPPED :
+		settled_by == SETTLED_BY_EXPIRY ? FEEDBACK_EXPIRED : FEEDBACK_DUPLICATE;
+}
+
+/*
+ * Find a decision and its bandit.  If it has been removed from the log, the
+ * decision's epoch is all there is, and *removed tells what had become of it.
+ */
+static const Bandit *
+find_decision(int64 decision_id, DecisionRow *row, bool *is_removed, SettledBy *removed)
+{
+	const Bandit *bandit = NULL;
+
+	*is_removed = false;
+	if (!log_find_decision(decision_id, row))
+		*is_removed = trim_find(decision_id, &row->bandit_id, &row->epoch, removed);
+	if (*is_removed || row->decision_id == decision_id)
+		bandit = bandit_by_id(row->bandit_id);
+	if (bandit == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("decision " INT64_FORMAT " does not exist", decision_id)));
+	if (!bandit_may(bandit, BANDIT_USE))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied for decision " INT64_FORMAT, decision_id)));
+	return bandit;
+}
+
+/*
+ * Settle a decision with what was given as feedback.
+ */
+FeedbackOutcome
+settle_by_feedback(int64 decision_id, double value, FeedbackKind kind)
+{
+	check_may_write("bandit_feedback()");
+	(void) log_lock(RowExclusiveLock);
+	for (;;)
+	{
+		DecisionRow row = {0};
+		bool		is_removed;
+		SettledBy	removed;
+		const Bandit *bandit = find_decision(decision_id, &row, &is_removed, &removed);
+		double		loss = loss_in_range(bandit, value, kind);
+		Settlement	settlement;
+		Sums		sums;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!is_removed && row.epoch == bandit->epoch &&
+			row.ticket.arm >= bandit->params.arms &&
+			bandit_has_got_arm(bandit->bandit_id, row.ticket.arm))
+			continue;			/* look it up again */
+		if (row.epoch != bandit->epoch)
+			return FEEDBACK_SKIPPED;	/* the bandit was reset since */
+		if (is_removed)
+			return outcome_of(removed);
+		switch (log_find_settlement(decision_id, &settlement))
+		{
+			case IS_SETTLED:
+				return outcome_of(settlement.settled_by);
+			case BEING_SETTLED:
+				if (settlement.speculative_token != 0)
+					SpeculativeInsertionWait(settlement.settler,
+											 settlement.speculative_token);
+				else
+					XactLockTableWait(settlement.settler, NULL, NULL, XLTW_None);
+				break;
+			case NOT_SETTLED:
+				take_sums_of(&sums, bandit, &row);
+				checkpoint_and_trim(&sums, bandit);
+				if (settle(bandit, &sums, &row, SETTLED_BY_FEEDBACK, loss))
+					return FEEDBACK_APPLIED;
+				break;
+		}
+		/* the bandit may have been reset or dropped while we waited */
+	}
+}

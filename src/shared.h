@@ -1,0 +1,61 @@
+/*
+ * shared.h
+ *	  The committed sums of bandits, in shared memory.
+ */
+#ifndef DEXP3_SHARED_H
+#define DEXP3_SHARED_H
+
+#include "postgres.h"
+
+#include "frontier.h"
+#include "moment.h"
+#include "totals.h"
+
+/* the setting dexp3.shared_memory, in kilobytes */
+extern int	shared_memory;
+
+/* Which log. */
+typedef struct SharedLog
+{
+	int32		bandit_id;
+	int32		epoch;
+	uint64		identity;		/* of the tables, see log_lock() */
+} SharedLog;
+
+/* Which part of its sums. */
+typedef struct Selection
+{
+	int			nsums;			/* so many of each arm, from the first on */
+	int			first_arm;
+	int			arms;
+} Selection;
+
+/* Using an entry */
+extern bool shared_read(const SharedLog *log, const Selection *selection,
+						Totals *totals, Frontier *frontier,
+						int *log_arms, bool *checkpoint_due);
+extern void shared_publish_frontier(const SharedLog *log, Frontier *frontier);
+extern bool shared_claim_checkpoint(const SharedLog *log);
+
+/* Building one */
+extern bool shared_begin_build(const SharedLog *log, int arms, Snapshot *snapshot,
+							   Moment *moment);
+extern void shared_finish_build(const Totals *totals, Frontier *frontier,
+								int64 checkpoint_events);
+extern void shared_abandon_build(void);
+
+/* At the end of a transaction */
+typedef struct SharedEntry SharedEntry;
+
+extern void shared_attach(void);
+extern bool shared_without_failing(void (*action) (void *), void *argument);
+extern SharedEntry *shared_lock_to_add(int32 bandit_id, int32 epoch, uint64 xact,
+									   const Counts *counts, bool checkpoint);
+extern bool shared_add_arm(SharedEntry *entry, int arm, const double *sums);
+extern void shared_unlock(SharedEntry *entry);
+extern void shared_remove(int32 bandit_id, int32 epoch);
+extern void shared_invalidate_all(void);
+extern bool shared_is_attached(void);
+extern void shared_note_prepared(TransactionId xid);
+
+#endif							/* DEXP3_SHARED_H */

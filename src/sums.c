@@ -1,0 +1,373 @@
+/*
+ * sums.c
+ *	  The sums of a managed bandit at this moment.
+ *
+ * They are the committed ones, from shared memory, and those of the running
+ * transaction.  If shared memory has none, they are made there from a checkpoint
+ * and the log.  If that cannot be done, or the transaction has disturbed the log,
+ * they are folded for this call alone.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "bandit.h"
+#include "fold.h"
+#include "log.h"
+#include "own.h"
+#include "sums.h"
+
+/* ----------
+ * Folding
+ * ----------
+ */
+
+/*
+ * Move the frontier past decisions that are settled, settling none.
+ */
+static void
+pass_settled(const SharedLog *log, const Totals *totals, Frontier *frontier,
+			 int64 max_looked_at)
+{
+	FrontierMove move = {
+		.bandit_id = log->bandit_id,
+		.epoch = log->epoch,
+		.newest_round = totals->counts.decisions,
+		.now = GetCurrentStatementStartTimestamp(),
+		.max_looked_at = max_looked_at
+	};
+
+	frontier->cursor.next_round = 0;
+	frontier_move(frontier, &move);
+}
+
+/*
+ * Fold the log of a bandit from its newest checkpoint.  If there is none, and the
+ * bandit needs a frontier, look for that, too.  Returns how many events the
+ * checkpoint covers.
+ */
+static int64
+fold(const SharedLog *log, const Bandit *bandit, Snapshot snapshot, const Moment *moment,
+	 bool with_own_rows, Totals *totals, Frontier *frontier)
+{
+	int64		checkpoint_events;
+
+	totals_init(totals, NUM_ARM_SUMS, bandit->params.arms);
+	checkpoint_events = fold_log(log->bandit_id, log->epoch, FOLD_FROM_CHECKPOINT,
+								 snapshot, moment, with_own_rows, totals, frontier);
+	if (checkpoint_events == 0 && bandit->needs_frontier && !RecoveryInProgress())
+		pass_settled(log, totals, frontier, PG_INT64_MAX);
+	return checkpoint_events;
+}
+
+/*
+ * Fold the sums for this call, and share them if that is possible.
+ */
+static void
+fold_now(const SharedLog *log, const Bandit *bandit, Totals *totals, Frontier *frontier,
+		 bool *checkpoint_due)
+{
+	bool		disturbed = own_is_disturbed(log->bandit_id, log->epoch);
+	Moment		moment;
+	Snapshot	snapshot;
+	int64		checkpoint_events;
+	bool		building;
+
+	moment_init(&moment);
+	building = !disturbed &&
+		shared_begin_build(log, bandit->params.arms, &snapshot, &moment);
+	if (!building)
+	{
+		snapshot = RegisterSnapshot(GetLatestSnapshot());
+		moment_of_snapshot(&moment, snapshot);
+	}
+	checkpoint_events = fold(log, bandit, snapshot, &moment, disturbed, totals, frontier);
+	if (building)
+		shared_finish_build(totals, frontier, checkpoint_events);
+	*checkpoint_due = !disturbed &&
+		counts_events(&totals->counts) - checkpoint_events >=
+		checkpoint_due_after(totals_sums_size(totals));
+	UnregisterSnapshot(snapshot);
+	pfree(moment.running);
+}
+
+/*
+ * Reduce sums to those of the selected arms.
+ */
+static void
+select_arms(const Totals *all, const Selection *selection, Totals *selected)
+{
+	int			n = Min(selection->arms, Max(all->arms - selection->first_arm, 0));
+
+	totals_init(selected, selection->nsums, selection->arms);
+	selected->counts = all->counts;
+	for (int i = 0; i < selection->nsums; i++)
+		memcpy(totals_vector(selected, i),
+			   totals_vector(all, i) + selection->first_arm, n * sizeof(double));
+}
+
+/*
+ * Complain if the log has rows of an arm that the bandit does not have.  It may
+ * have got the arm a moment ago: then it does for this call without.
+ */
+static void
+check_arms(const Bandit *bandit, int log_arms)
+{
+	if (log_arms > bandit->params.arms &&
+		!bandit_has_got_arm(bandit->bandit_id, log_arms - 1))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("log of a bandit with %d arms has a row with arm %d",
+						bandit->params.arms, log_arms)));
+}
+
+/* ----------
+ * Taking sums
+ * ----------
+ */
+
+/*
+ * Take sums of some arms of a bandit at this moment, so many of each, locking the
+ * log's tables before.  They are allocated in the current memory context.
+ */
+void
+sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode, int nsums, int first_arm,
+		  int arms)
+{
+	SharedLog  *log = &sums->log;
+	int			log_arms;
+	bool		disturbed;
+
+	log->bandit_id = bandit->bandit_id;
+	log->epoch = bandit->epoch;
+	log->identity = log_lock(lockmode);
+	own_use_log(log->identity);
+	disturbed = own_is_disturbed(log->bandit_id, log->epoch);
+	sums->selection.nsums = nsums;
+	sums->selection.first_arm = first_arm;
+	sums->selection.arms = arms;
+
+	if (disturbed || !shared_read(log, &sums->selection, &sums->totals, &sums->frontier,
+								  &log_arms, &sums->checkpoint_due))
+	{
+		Totals		all;
+
+		fold_now(log, bandit, &all, &sums->frontier, &sums->checkpoint_due);
+		log_arms = all.arms;
+		select_arms(&all, &sums->selection, &sums->totals);
+	}
+	check_arms(bandit, log_arms);
+	if (!disturbed)
+		own_add_to(log->bandit_id, log->epoch, &sums->selection, &sums->totals);
+}
+
+/*
+ * Make a learner of sums, once.  It takes the sums over: to z comes what arms
+ * began with.  Its arms are the selected ones.
+ *
+ * What a transaction has committed counts a moment after others can see its rows.
+ * So in the meantime there may be more decisions settled than made.
+ */
+void
+sums_learner(const Sums *sums, const Bandit *bandit, Learner *learner)
+{
+	const Totals *totals = &sums->totals;
+	const Counts *counts = &totals->counts;
+	int			first_arm = sums->selection.first_arm;
+	LearnerParams params = bandit->params;
+
+	params.arms = totals->arms;
+	learner_init(learner, &params, totals_vector(totals, ARM_Z));
+	if (bandit->retired != NULL && totals->arms == bandit->params.arms)
+		learner_retire(learner, bandit->retired);
+	if (bandit->head_start != NULL)
+	{
+		for (int i = 0; i < totals->arms; i++)
+			learner->z[i] += bandit->head_start[first_arm + i];
+	}
+	learner->round = counts->decisions;
+	learner->outstanding = Max(counts->decisions - counts->closed, 0);
+	learner->cumulative_delay = counts->cumulative_delay;
+	if (params.algorithm == DEDA)
+	{
+		const double *tie_round = totals_vector(totals, ARM_TIE_ROUND);
+
+		learner->m = totals_vector(totals, ARM_M);
+		learner->z_tie = totals_vector(totals, ARM_Z_TIE);
+		learner->m_tie = totals_vector(totals, ARM_M_TIE);
+		for (int i = 0; i < totals->arms; i++)
+		{
+			/* ties are about the newest round only */
+			if (tie_round[i] != (double) learner->round)
+				learner->z_tie[i] = learner->m_tie[i] = 0;
+		}
+		learner->lbck = counts->lbck;
+		learner->longest_delay = fmax(learner->longest_delay,
+									  fmax(counts->announced_delay, counts->longest_delay));
+	}
+}
+
+void
+sums_add_decision(const DecisionRow *row)
+{
+	Addition	addition;
+
+	addition_of_decision(&addition, row);
+	own_add(row->bandit_id, row->epoch, &addition);
+}
+
+void
+sums_add_feedback(const FeedbackRow *row)
+{
+	Addition	addition;
+
+	addition_of_feedback(&addition, row);
+	own_add(row->bandit_id, row->epoch, &addition);
+}
+
+/* ----------
+ * Checkpoints
+ * ----------
+ */
+
+#ifdef USE_ASSERT_CHECKING
+/*
+ * Check the shared sums against a fold of the log, if nobody else is at work.  A
+ * transaction that has just finished adds its sums a moment later, so give it
+ * that moment.
+ */
+static void
+assert_agreement(const SharedLog *log, const Totals *folded, const Moment *moment)
+{
+	Selection	selection = {.nsums = NUM_ARM_SUMS};
+	Totals		shared;
+	Frontier	frontier;
+	Moment		now;
+	int			log_arms;
+	bool		due;
+
+	moment_init(&now);
+	for (int i = 0; i < 1000; i++)
+	{
+		bool		found = shared_read(log, &selection, &shared, &frontier, &log_arms, &due);
+
+		moment_of_snapshot(&now, GetLatestSnapshot());
+		if (!found || now.next != moment->next || now.nrunning != moment->nrunning ||
+			memcmp(now.running, moment->running, now.nrunning * sizeof(uint64)) != 0)
+			return;				/* something has happened since */
+		if (shared.counts.decisions == folded->counts.decisions &&
+			shared.counts.closed == folded->counts.closed)
+			return;
+		pg_usleep(1000);
+	}
+	elog(PANIC, "sums in shared memory are not those of the log");
+}
+#endif
+
+/*
+ * Write a checkpoint if one is due and nobody else does; then return true, and
+ * what it covers.
+ *
+ * It does not depend on the sums in shared memory: it is the last one and what has
+ * been added to the log since.  For "dada-ix", whose bound needs to know the oldest
+ * open decision, the frontier moves along if nothing else moves it.
+ */
+bool
+sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
+{
+	const SharedLog *log = &sums->log;
+	Totals		totals;
+	Frontier	frontier;
+	Snapshot	snapshot;
+	int64		made_from;
+	Selection	nothing = {0};
+	Totals		none;
+	Frontier	shared;
+	int			log_arms;
+	bool		due;
+
+	if (!sums->checkpoint_due || own_is_disturbed(log->bandit_id, log->epoch) ||
+		own_has_checkpoint(log->bandit_id, log->epoch) ||
+		(shared_is_attached() && !shared_claim_checkpoint(log)) ||
+		!checkpoint_lock_to_write())
+		return false;
+
+	moment_init(covered);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	moment_of_snapshot(covered, snapshot);
+	made_from = fold(log, bandit, snapshot, covered, false, &totals, &frontier);
+#ifdef USE_ASSERT_CHECKING
+	if (shared_is_attached())
+		assert_agreement(log, &totals, covered);
+#endif
+
+	/*
+	 * the shared frontier is further on; if there is none, it is not true any
+	 * more
+	 */
+	if (bandit->needs_frontier &&
+		shared_read(log, &nothing, &none, &shared, &log_arms, &due))
+		frontier_copy(&frontier, &shared);
+	if (bandit->needs_frontier && !bandit->params.skipping && bandit->feedback_window == NULL)
+	{
+		pass_settled(log, &totals, &frontier, counts_events(&totals.counts) - made_from);
+		shared_publish_frontier(log, &frontier);
+	}
+	checkpoint_write(log->bandit_id, log->epoch, &totals, &frontier, covered, made_from);
+	own_note_checkpoint(log->bandit_id, log->epoch);
+	UnregisterSnapshot(snapshot);
+	pfree(totals.sums);
+	return true;
+}
+
+/*
+ * Move the frontier up to the first decision that is open.
+ */
+void
+sums_pass_settled(Sums *sums)
+{
+	pass_settled(&sums->log, &sums->totals, &sums->frontier, PG_INT64_MAX);
+	if (!own_is_disturbed(sums->log.bandit_id, sums->log.epoch))
+		shared_publish_frontier(&sums->log, &sums->frontier);
+}
+
+/*
+ * Take all sums, and fold the log from its start, at the same moment.  On a bandit
+ * that is in use the two may still differ by a transaction that has just
+ * finished: then try again.
+ */
+void
+sums_take_twice(const Bandit *bandit, Totals *running, Totals *folded)
+{
+	int			arms = bandit->params.arms;
+	Sums		before;
+	Sums		after;
+	Frontier	frontier;
+	Moment		moment;
+	Snapshot	snapshot = NULL;
+
+	moment_init(&moment);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (snapshot != NULL)
+			UnregisterSnapshot(snapshot);
+		sums_take(&before, bandit, AccessShareLock, NUM_ARM_SUMS, 0, arms);
+		snapshot = RegisterSnapshot(GetLatestSnapshot());
+		sums_take(&after, bandit, AccessShareLock, NUM_ARM_SUMS, 0, arms);
+	} while (counts_events(&before.totals.counts) != counts_events(&after.totals.counts));
+
+	moment_of_snapshot(&moment, snapshot);
+	totals_init(folded, NUM_ARM_SUMS, arms);
+	(void) fold_log(before.log.bandit_id, before.log.epoch, FOLD_FROM_START,
+					snapshot, &moment, true, folded, &frontier);
+	UnregisterSnapshot(snapshot);
+	*running = before.totals;
+}
