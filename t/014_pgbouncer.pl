@@ -12,6 +12,7 @@ use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 use lib "$FindBin::RealBin/lib";
 use Dexp3;
@@ -62,11 +63,16 @@ max_client_conn = 200
 server_reset_query = DISCARD ALL
 query_wait_timeout = 0
 });
-my $messages = '';
-my $pgbouncer = IPC::Run::start([ $program, "$files/pgbouncer.ini" ],
-	'<', \undef, '>&', \$messages);
-pump_until($pgbouncer, IPC::Run::timer($PostgreSQL::Test::Utils::timeout_default),
-	\$messages, qr/process up/) or BAIL_OUT('PgBouncer does not start');
+
+# Its messages go to a file: it would wait for somebody who reads a pipe.
+my $messages = "$files/pgbouncer.log";
+append_to_file($messages, '');
+my $pgbouncer = IPC::Run::start([ $program, "$files/pgbouncer.ini" ], '<', \undef, '>&', $messages);
+for (my $try = 0; slurp_file($messages) !~ /process up/; $try++)
+{
+	BAIL_OUT('PgBouncer does not start') if $try == 10 * $PostgreSQL::Test::Utils::timeout_default;
+	usleep(100_000);
+}
 
 END
 {
