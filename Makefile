@@ -24,8 +24,8 @@ PG_CPPFLAGS = -I$(here)src
 # PostgreSQL's headers are not ours to warn about, whatever -W flags are given.
 PG_CPPFLAGS += -isystem $(shell $(PG_CONFIG) --includedir-server)
 
-# In this order: "reference" defines functions that the later tests use.
-REGRESS = reference simulate state learn errors sampling regret managed managed_reference trigger arrival bulk privileges functions hostile ways_in promises arms subject upkeep report chart
+# In this order: "reference" and "self_tuned_reference" define functions that the later tests use.
+REGRESS = reference simulate state learn errors sampling regret managed managed_reference self_tuned_reference self_tuned self_tuned_managed trigger arrival bulk privileges functions hostile ways_in promises arms subject upkeep report chart
 # "folded" likewise, for the others
 ISOLATION := folded $(filter-out folded,$(patsubst $(here)specs/%.spec,%,$(wildcard $(here)specs/*.spec)))
 

@@ -132,16 +132,19 @@ COMMENT ON COLUMN bandit_ticket.m IS 'algorithm deda: the arm''s sum of estimate
 
 CREATE FUNCTION bandit_new(
 	arms integer,
-	algorithm text DEFAULT 'dada',
+	algorithm text DEFAULT 'self-tuned',
 	skipping boolean DEFAULT NULL,
 	patience integer DEFAULT 100,
 	max_delay integer DEFAULT NULL,
-	step_scale double precision DEFAULT 1
+	step_scale double precision DEFAULT 1,
+	optimism double precision DEFAULT 0.25,
+	half_life double precision DEFAULT NULL
 ) RETURNS bandit_state
 	LANGUAGE C IMMUTABLE PARALLEL SAFE
 	AS 'MODULE_PATHNAME';
 
-COMMENT ON FUNCTION bandit_new(integer, text, boolean, integer, integer, double precision)
+COMMENT ON FUNCTION bandit_new(integer, text, boolean, integer, integer, double precision, double precision,
+	double precision)
 	IS 'make a bandit that has not played yet';
 
 CREATE FUNCTION bandit_draw(
@@ -188,12 +191,14 @@ COMMENT ON FUNCTION bandit_step_size(bandit_state)
 CREATE FUNCTION bandit_simulate(
 	losses double precision[],
 	delays integer[] DEFAULT NULL,
-	algorithm text DEFAULT 'dada',
+	algorithm text DEFAULT 'self-tuned',
 	skipping boolean DEFAULT NULL,
 	patience integer DEFAULT 100,
 	max_delay integer DEFAULT NULL,
 	step_scale double precision DEFAULT 1,
-	seed bigint DEFAULT NULL
+	seed bigint DEFAULT NULL,
+	optimism double precision DEFAULT 0.25,
+	half_life double precision DEFAULT NULL
 ) RETURNS TABLE (
 	round bigint,
 	arm integer,
@@ -205,7 +210,8 @@ CREATE FUNCTION bandit_simulate(
 	COST 1000 ROWS 1000
 	AS 'MODULE_PATHNAME';
 
-COMMENT ON FUNCTION bandit_simulate(double precision[], integer[], text, boolean, integer, integer, double precision, bigint)
+COMMENT ON FUNCTION bandit_simulate(double precision[], integer[], text, boolean, integer, integer, double precision,
+	bigint, double precision, double precision)
 	IS 'play a bandit on known losses and delays';
 
 --
@@ -244,6 +250,10 @@ CREATE TABLE dexp3.bandit (
 	clamp_losses boolean NOT NULL DEFAULT false,
 	retired text[] NOT NULL DEFAULT '{}',
 	head_start double precision[] NOT NULL DEFAULT '{}',
+	optimism double precision,
+	half_life interval,
+	cost_offset double precision NOT NULL DEFAULT 0,
+	arms_changed_at timestamptz,
 	CONSTRAINT bandit_pkey PRIMARY KEY (bandit_id),
 	CONSTRAINT bandit_name_key UNIQUE (name)
 );
@@ -252,7 +262,7 @@ COMMENT ON TABLE dexp3.bandit IS 'managed bandits';
 COMMENT ON COLUMN dexp3.bandit.bandit_id IS 'identifier, never used again';
 COMMENT ON COLUMN dexp3.bandit.name IS 'name, as given to bandit_create';
 COMMENT ON COLUMN dexp3.bandit.arms IS 'names of the arms';
-COMMENT ON COLUMN dexp3.bandit.algorithm IS 'dada, dada-ix or deda';
+COMMENT ON COLUMN dexp3.bandit.algorithm IS 'self-tuned, dada, dada-ix or deda';
 COMMENT ON COLUMN dexp3.bandit.skipping IS 'whether decisions without feedback are given up after some time';
 COMMENT ON COLUMN dexp3.bandit.patience IS 'with skipping: the number of rounds that are always waited for';
 COMMENT ON COLUMN dexp3.bandit.max_delay IS 'deda: upper bound on all delays, in rounds';
@@ -269,6 +279,10 @@ COMMENT ON COLUMN dexp3.bandit.loss_range IS 'the smallest and the largest loss'
 COMMENT ON COLUMN dexp3.bandit.clamp_losses IS 'whether losses beyond the range are moved to its ends, not refused';
 COMMENT ON COLUMN dexp3.bandit.retired IS 'arms that are not drawn any more';
 COMMENT ON COLUMN dexp3.bandit.head_start IS 'the sum of loss estimates that each arm began with, 0 where it is missing';
+COMMENT ON COLUMN dexp3.bandit.optimism IS 'self-tuned: how much better than the average an arm may be that was not tried';
+COMMENT ON COLUMN dexp3.bandit.half_life IS 'self-tuned: after this time a decision counts half; null: for ever in full';
+COMMENT ON COLUMN dexp3.bandit.cost_offset IS 'self-tuned: what the sum of costs began with, so that a change of arms did not change the step size';
+COMMENT ON COLUMN dexp3.bandit.arms_changed_at IS 'when an arm was last added or retired: the moment that head_start and cost_offset are of';
 
 CREATE SEQUENCE dexp3.decision_id_seq;
 COMMENT ON SEQUENCE dexp3.decision_id_seq IS 'identifiers of decisions';
@@ -288,6 +302,7 @@ CREATE TABLE dexp3.decision (
 	z double precision,
 	m double precision,
 	subject text COLLATE "C",
+	mass double precision,
 	CONSTRAINT decision_pkey PRIMARY KEY (decision_id)
 );
 
@@ -303,13 +318,14 @@ COMMENT ON COLUMN dexp3.decision.round IS 'its round; sessions that choose at th
 COMMENT ON COLUMN dexp3.decision.outstanding IS 'how many earlier decisions were open';
 COMMENT ON COLUMN dexp3.decision.probability IS 'the probability that the arm was drawn with';
 COMMENT ON COLUMN dexp3.decision.gamma IS 'implicit exploration: the loss is divided by probability + gamma';
-COMMENT ON COLUMN dexp3.decision.decided_at IS 'start of the statement that chose';
+COMMENT ON COLUMN dexp3.decision.decided_at IS 'start of the statement that chose, or of its transaction if that is later';
 COMMENT ON COLUMN dexp3.decision.xact IS 'transaction under which the row became visible in this cluster';
 COMMENT ON COLUMN dexp3.decision.arm IS 'the arm drawn, from 1';
 COMMENT ON COLUMN dexp3.decision.delay IS 'deda: the delay as announced';
 COMMENT ON COLUMN dexp3.decision.z IS 'deda: the arm''s sum of loss estimates at that time, null for 0';
 COMMENT ON COLUMN dexp3.decision.m IS 'deda: the arm''s sum of estimate times probability at that time, null for 0';
 COMMENT ON COLUMN dexp3.decision.subject IS 'who it was for, as given to bandit_choose';
+COMMENT ON COLUMN dexp3.decision.mass IS 'self-tuned: the probability that all allowed arms together had among all; null for 1';
 
 CREATE TABLE dexp3.feedback (
 	decision_id bigint NOT NULL,
@@ -326,6 +342,9 @@ CREATE TABLE dexp3.feedback (
 	expected double precision,
 	lbck double precision,
 	expired boolean,
+	baseline double precision,
+	mass double precision,
+	decided_at timestamptz,
 	CONSTRAINT feedback_pkey PRIMARY KEY (decision_id)
 );
 
@@ -337,15 +356,18 @@ COMMENT ON COLUMN dexp3.feedback.bandit_id IS 'its bandit';
 COMMENT ON COLUMN dexp3.feedback.epoch IS 'its epoch';
 COMMENT ON COLUMN dexp3.feedback.round IS 'the newest round when the feedback arrived';
 COMMENT ON COLUMN dexp3.feedback.delay IS 'by how many rounds that was after the decision';
-COMMENT ON COLUMN dexp3.feedback.received_at IS 'start of the statement that brought it';
+COMMENT ON COLUMN dexp3.feedback.received_at IS 'start of the statement that brought it, or of its transaction if that is later';
 COMMENT ON COLUMN dexp3.feedback.xact IS 'transaction under which the row became visible in this cluster';
 COMMENT ON COLUMN dexp3.feedback.arm IS 'the arm of the decision, from 1';
 COMMENT ON COLUMN dexp3.feedback.loss IS 'the loss; null if the decision was skipped';
-COMMENT ON COLUMN dexp3.feedback.estimate IS 'the loss estimate: the loss, as a share of its range, / (probability + gamma)';
+COMMENT ON COLUMN dexp3.feedback.estimate IS 'the loss estimate: (the loss, as a share of its range, - baseline) / (probability + gamma)';
 COMMENT ON COLUMN dexp3.feedback.probability IS 'the probability of the decision; null if it was skipped';
 COMMENT ON COLUMN dexp3.feedback.expected IS 'deda: estimate times probability, null for 0';
 COMMENT ON COLUMN dexp3.feedback.lbck IS 'deda: what it adds to Lbck, null for 0';
 COMMENT ON COLUMN dexp3.feedback.expired IS 'true if the feedback did not come in time';
+COMMENT ON COLUMN dexp3.feedback.baseline IS 'self-tuned: what an arm was taken to lose that was not drawn, null for 0';
+COMMENT ON COLUMN dexp3.feedback.mass IS 'self-tuned: that of the decision; null for 1';
+COMMENT ON COLUMN dexp3.feedback.decided_at IS 'time of the decision, if the bandit has a half_life';
 
 CREATE TABLE dexp3.trimmed (
 	first_decision bigint NOT NULL,
@@ -365,6 +387,11 @@ CREATE TABLE dexp3.trimmed (
 	last_feedback timestamptz,
 	lbck double precision NOT NULL,
 	sums double precision[] NOT NULL,
+	half_lives bigint NOT NULL,
+	settled double precision NOT NULL,
+	total_loss double precision NOT NULL,
+	cost double precision NOT NULL,
+	restricted_rounds bigint NOT NULL,
 	CONSTRAINT trimmed_pkey PRIMARY KEY (first_decision)
 );
 
@@ -389,6 +416,11 @@ COMMENT ON COLUMN dexp3.trimmed.last_decision IS 'when the last of them was made
 COMMENT ON COLUMN dexp3.trimmed.last_feedback IS 'when the last feedback for one of them came';
 COMMENT ON COLUMN dexp3.trimmed.lbck IS 'sum of lbck';
 COMMENT ON COLUMN dexp3.trimmed.sums IS 'for each arm the sums of: estimate; expected; 0; 0; 0; 1; 1; and, over those with a loss l and the probability p, of: 1; l; 1/p; 1/p^2; l/p; l/p^2; (l/p)^2';
+COMMENT ON COLUMN dexp3.trimmed.half_lives IS 'with a half_life: the moment, in half-lives since 2000-01-01 UTC, at which a decision counts in full in the estimates and in the next three columns';
+COMMENT ON COLUMN dexp3.trimmed.settled IS 'number of those with a loss';
+COMMENT ON COLUMN dexp3.trimmed.total_loss IS 'sum of their losses, as shares of the range';
+COMMENT ON COLUMN dexp3.trimmed.cost IS 'sum of (loss - baseline) * mass';
+COMMENT ON COLUMN dexp3.trimmed.restricted_rounds IS 'self-tuned: for how many not all arms were allowed';
 
 CREATE TABLE dexp3.checkpoint (
 	bandit_id integer NOT NULL,
@@ -522,7 +554,7 @@ GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.trimmed, dex
 CREATE FUNCTION bandit_create(
 	bandit text,
 	arms text[],
-	algorithm text DEFAULT 'dada',
+	algorithm text DEFAULT 'self-tuned',
 	skipping boolean DEFAULT NULL,
 	patience integer DEFAULT 100,
 	max_delay integer DEFAULT NULL,
@@ -532,13 +564,15 @@ CREATE FUNCTION bandit_create(
 	retention interval DEFAULT NULL,
 	sticky boolean DEFAULT false,
 	loss_range double precision[] DEFAULT '{0,1}',
-	clamp_losses boolean DEFAULT false
+	clamp_losses boolean DEFAULT false,
+	optimism double precision DEFAULT 0.25,
+	half_life interval DEFAULT NULL
 ) RETURNS integer
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION bandit_create(text, text[], text, boolean, integer, integer, double precision,
-	interval, double precision, interval, boolean, double precision[], boolean)
+	interval, double precision, interval, boolean, double precision[], boolean, double precision, interval)
 	IS 'make a managed bandit';
 
 CREATE FUNCTION bandit_drop(bandit text) RETURNS void
@@ -714,6 +748,19 @@ CREATE FUNCTION @extschema@.bandit_trim(bandit text DEFAULT NULL) RETURNS bigint
 COMMENT ON FUNCTION @extschema@.bandit_trim(text)
 	IS 'remove old rows from the log, of one managed bandit or of all';
 
+CREATE FUNCTION dexp3.faded(
+	value double precision,
+	factor double precision,
+	decided_at timestamptz,
+	half_life interval,
+	half_lives bigint
+) RETURNS double precision
+	LANGUAGE C IMMUTABLE PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_faded';
+
+COMMENT ON FUNCTION dexp3.faded(double precision, double precision, timestamptz, interval, bigint)
+	IS 'a product, as much as it counts at a moment, in half-lives since 2000-01-01 UTC';
+
 -- For bandit_trim, and for the choose or feedback that writes a checkpoint.  It passes
 -- over rows that somebody else is removing.
 --
@@ -723,19 +770,23 @@ COMMENT ON FUNCTION @extschema@.bandit_trim(text)
 CREATE FUNCTION dexp3.trim_settled(
 	bandit_id integer,
 	epoch integer,
-	arms integer,
 	settled_before timestamptz,
 	round_before bigint,
 	xact_from xid8,			-- 0: where the last removal ended
 	xact_before xid8,
 	running xid8[],			-- transactions between these that were running
 	max bigint,
+	half_lives bigint,		-- the moment that weighted sums refer to
 	OUT trimmed bigint,
 	OUT newest_settler xid8
 ) RETURNS record
 	LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-	WITH old AS MATERIALIZED (
+	WITH bandit AS MATERIALIZED (
+		SELECT cardinality(b.arms) AS arms, b.half_life, b.loss_range[1] AS low, b.loss_range[2] - b.loss_range[1] AS range
+		FROM dexp3.bandit b
+		WHERE b.bandit_id = trim_settled.bandit_id),
+	old AS MATERIALIZED (
 		SELECT f.decision_id
 		FROM dexp3.feedback f
 		WHERE f.bandit_id = trim_settled.bandit_id AND f.epoch = trim_settled.epoch
@@ -759,15 +810,20 @@ BEGIN ATOMIC
 		DELETE FROM dexp3.decision d USING settled f WHERE d.decision_id = f.decision_id
 		RETURNING int8range(d.decision_id, d.decision_id, '[]') AS id, d.decision_id, d.arm, d.outstanding, d.decided_at,
 			greatest(d.delay, f.delay) AS delay, f.loss AS l, f.probability AS p, f.estimate, f.expected, f.lbck, f.expired,
-			f.received_at, f.xact AS settler, greatest(d.xact, f.xact) AS newest,
+			f.received_at, f.xact AS settler, greatest(d.xact, f.xact) AS newest, d.mass AS allowed,
+			coalesce(f.mass, 1) AS mass, coalesce(f.baseline, 0) AS baseline,
 			-- the square of a very small loss would be an error (underflow)
 			CASE WHEN abs(f.loss) > 1e-150 THEN f.loss / f.probability END AS w),
+	learned AS (
+		SELECT p.*, b.half_life, CASE WHEN abs(l - low) > 1e-150 THEN (l - low) / range ELSE 0 END AS share
+		FROM pair p CROSS JOIN bandit b),
 	arm AS (
-		SELECT i, coalesce(sum(estimate), 0) AS z, count(decision_id)::float8 AS decisions, count(l)::float8 AS settled,
+		SELECT i, coalesce(sum(dexp3.faded(estimate, 1, decided_at, half_life, half_lives)), 0) AS z,
+			count(decision_id)::float8 AS decisions, count(l)::float8 AS settled,
 			coalesce(sum(l), 0) AS loss, coalesce(sum(1 / p), 0) AS inverse, coalesce(sum(1 / p / p), 0) AS inverse2,
 			coalesce(sum(l / p), 0) AS weighted, coalesce(sum(l / p / p), 0) AS weighted_inverse,
 			coalesce(sum(w * w), 0) AS weighted2, coalesce(sum(expected), 0) AS m
-		FROM generate_series(1, arms) i FULL JOIN pair ON arm = i
+		FROM (SELECT generate_series(1, arms) AS i FROM bandit) i FULL JOIN learned ON arm = i
 		GROUP BY i),
 	written AS (
 		INSERT INTO dexp3.trimmed
@@ -781,13 +837,17 @@ BEGIN ATOMIC
 				array_agg(decisions ORDER BY i), array_agg(decisions ORDER BY i), array_agg(settled ORDER BY i),
 				array_agg(loss ORDER BY i), array_agg(inverse ORDER BY i), array_agg(inverse2 ORDER BY i),
 				array_agg(weighted ORDER BY i), array_agg(weighted_inverse ORDER BY i),
-				array_agg(weighted2 ORDER BY i)] FROM arm)
-		FROM pair
+				array_agg(weighted2 ORDER BY i)] FROM arm),
+			half_lives, coalesce(sum(dexp3.faded(1, 1, decided_at, half_life, half_lives)) FILTER (WHERE l IS NOT NULL), 0),
+			coalesce(sum(dexp3.faded(share, 1, decided_at, half_life, half_lives)) FILTER (WHERE l IS NOT NULL), 0),
+			coalesce(sum(dexp3.faded(share - baseline, mass, decided_at, half_life, half_lives))
+				FILTER (WHERE l IS NOT NULL), 0), count(allowed)
+		FROM learned
 		HAVING count(*) > 0)
 	SELECT count(*), max(settler) FROM pair;
 END;
 
-COMMENT ON FUNCTION dexp3.trim_settled(integer, integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint)
+COMMENT ON FUNCTION dexp3.trim_settled(integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint, bigint)
 	IS 'replace old decisions that were settled by their sums';
 
 -- For bandit_trim.  Nothing is learned any more from decisions before the last reset:
@@ -805,7 +865,7 @@ BEGIN ATOMIC
 	written AS (
 		INSERT INTO dexp3.trimmed
 		SELECT min(r.decision_id), trim_earlier_epochs.bandit_id, r.epoch, pg_current_xact_id(), '0', range_agg(id),
-			range_agg(id), '{}', count(*), count(*), 0, 0, 0, max(r.decided_at), NULL, 0, '{}'
+			range_agg(id), '{}', count(*), count(*), 0, 0, 0, max(r.decided_at), NULL, 0, '{}', 0, 0, 0, 0, 0
 		FROM removed r
 		GROUP BY r.epoch)
 	SELECT count(*) FROM removed;
@@ -814,10 +874,10 @@ END;
 COMMENT ON FUNCTION dexp3.trim_earlier_epochs(integer, integer, timestamptz)
 	IS 'remove old decisions from before the last reset';
 
-ALTER FUNCTION dexp3.trim_settled(integer, integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint)
+ALTER FUNCTION dexp3.trim_settled(integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint, bigint)
 	OWNER TO @extowner@;
 ALTER FUNCTION dexp3.trim_earlier_epochs(integer, integer, timestamptz) OWNER TO @extowner@;
-REVOKE ALL ON FUNCTION dexp3.trim_settled(integer, integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint)
+REVOKE ALL ON FUNCTION dexp3.trim_settled(integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint, bigint)
 	FROM PUBLIC;
 REVOKE ALL ON FUNCTION dexp3.trim_earlier_epochs(integer, integer, timestamptz) FROM PUBLIC;
 
@@ -854,6 +914,7 @@ CREATE FUNCTION dexp3.totals(
 	OUT step_size double precision,
 	OUT total_loss double precision,
 	OUT regret_bound double precision,
+	OUT regret_estimate double precision,
 	OUT last_decision timestamptz,
 	OUT last_feedback timestamptz
 ) RETURNS record
@@ -955,11 +1016,18 @@ CREATE FUNCTION @extschema@.bandit_regret_bound(bandit text, delta double precis
 	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION @extschema@.bandit_regret_bound(text, double precision)
-	IS 'the bound on the regret of a managed bandit that the paper proves for what has been seen';
+	IS 'the bound on the regret of a managed bandit that is proven for what has been seen; null if none is';
+
+CREATE FUNCTION @extschema@.bandit_regret_estimate(bandit text) RETURNS double precision
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_regret_estimate(text)
+	IS 'what a managed bandit, if it is self-tuned, takes its own regret to be; null for other algorithms';
 
 CREATE VIEW dexp3.overview WITH (security_invoker = true) AS
 	SELECT b.name AS bandit, b.algorithm, t.rounds, t.open, t.skipped, t.expired, t.total_delay, t.longest_delay,
-		t.step_size, t.total_loss, t.regret_bound, t.last_decision, t.last_feedback
+		t.step_size, t.total_loss, t.regret_bound, t.regret_estimate, t.last_decision, t.last_feedback
 	FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.totals(b.name) t;
 
 COMMENT ON VIEW dexp3.overview IS 'how the bandits that one may use are doing';

@@ -3,9 +3,8 @@
  *	  blind_simulate(): Exp3 that knows nothing of delays, as one would write it.
  *
  * It is what DAda-Exp3 is without delays: the step size is sqrt(ln K / (t K)),
- * whatever is outstanding, and feedback is taken in when it arrives, after round
- * s + d_s and in the order of s, as in bandit_simulate().  A step_scale of 0 makes
- * it play uniformly.
+ * whatever is outstanding, and feedback is taken in when it arrives.  A step_scale
+ * of 0 makes it play uniformly.
  *
  * A loss is divided by the arm's probability in the round in which it was played
  * or, unless that was stored, in the newest round when feedback arrives.  The latter
@@ -19,62 +18,17 @@
 #include <float.h>
 #include <math.h>
 
-#include "catalog/pg_type.h"
 #include "common/pg_prng.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "utils/array.h"
 
 #include "learner/exponential.h"
+#include "rounds.h"
 
 PG_FUNCTION_INFO_V1(blind_simulate);
 
 /* The smallest with which dexp3 draws an arm, see sample() in learner.c: 2^-108 */
 #define LEAST_PROBABILITY	(DBL_EPSILON * DBL_EPSILON / 16)
-
-#define NEVER			(-1)
-#define NO_ROUND		(-1)
-
-/* A round, counted from 0, and a queue of those whose feedback arrives after it. */
-typedef struct Round
-{
-	int			delay;
-	int			arm;
-	double		probability;
-	int			first;			/* of the queue */
-	int			last;
-	int			next;			/* in the queue that this round is in */
-} Round;
-
-static Round *
-read_delays(ArrayType *array)
-{
-	Datum	   *values;
-	bool	   *nulls;
-	int			nrounds;
-	Round	   *rounds;
-
-	deconstruct_array(array, INT4OID, sizeof(int32), true, TYPALIGN_INT,
-					  &values, &nulls, &nrounds);
-	rounds = palloc(sizeof(Round) * Max(nrounds, 1));
-	for (int t = 0; t < nrounds; t++)
-	{
-		rounds[t].delay = nulls[t] ? NEVER : DatumGetInt32(values[t]);
-		rounds[t].first = NO_ROUND;
-	}
-	return rounds;
-}
-
-static void
-enqueue(Round *rounds, int s, int arrival)
-{
-	if (rounds[arrival].first == NO_ROUND)
-		rounds[arrival].first = s;
-	else
-		rounds[rounds[arrival].last].next = s;
-	rounds[arrival].last = s;
-	rounds[s].next = NO_ROUND;
-}
 
 /*
  * Fill in the probabilities, and return the arm that the draw hits.
@@ -147,8 +101,7 @@ blind_simulate(PG_FUNCTION_ARGS)
 		values[4] = Float8GetDatum(losses[(Size) t * arms + round->arm]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 
-		if (round->delay != NEVER && round->delay < nrounds - t)
-			enqueue(rounds, t, t + round->delay);
+		enqueue(rounds, nrounds, t);
 		for (int s = round->first; s != NO_ROUND; s = rounds[s].next)
 		{
 			int			arm = rounds[s].arm;

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 #
-# managed.sh: bandit_choose() and bandit_feedback() under load, and in the long run,
-# for scripts/bench
+# managed.sh: bandit_choose() and bandit_feedback() under load, in the long run, and in
+# a shop, for scripts/bench
 
 # measure PROGRAM: run a program of bench in a database with what it needs.
 measure()
@@ -24,4 +24,9 @@ bench_managed()
 bench_steady()
 {
 	measure steady.py
+}
+
+bench_shop()
+{
+	measure shop.py
 }

@@ -30,7 +30,7 @@ RETURNS text
                 FROM jsonb_each_text(example));
 
 -- One decision and one feedback, as examples.
-SELECT bandit_create('example', bench.arms(10), skipping => false);
+SELECT bandit_create('example', bench.arms(10));
 SELECT bandit_feedback(decision_id, 0.5) FROM bandit_choose('example');
 
 -- The bandit is an expression, or that of the example.
@@ -193,9 +193,9 @@ INSERT INTO peer.bandit (name, arms, z)
         FROM generate_series(1, 1000) AS n;
 
 SELECT bandit_create('app', bench.arms(10)),
-       bandit_create('patient', bench.arms(10), skipping => false);
+       bandit_create('patient', bench.arms(10));
 SELECT bandit_create('one of many ' || n, bench.arms(10)),
-       bandit_create('one of many patient ' || n, bench.arms(10), skipping => false)
+       bandit_create('one of many patient ' || n, bench.arms(10))
     FROM generate_series(1, 1000) AS n;
 
 --

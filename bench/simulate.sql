@@ -56,7 +56,7 @@ BEGIN
         PERFORM count(*) FROM bench.floor_simulate(input.losses, 0);
         floor_ms := bench.milliseconds_since(start);
         start := clock_timestamp();
-        PERFORM count(*) FROM bandit_simulate(input.losses);
+        PERFORM count(*) FROM bandit_simulate(input.losses, algorithm => 'dada');
         INSERT INTO bench.timing (arms, rounds, delay, floor_ms, subject_ms)
             VALUES (arms, rounds, 0, floor_ms, bench.milliseconds_since(start));
 
@@ -64,7 +64,7 @@ BEGIN
         PERFORM count(*) FROM bench.floor_simulate(input.losses, 1000);
         floor_ms := bench.milliseconds_since(start);
         start := clock_timestamp();
-        PERFORM count(*) FROM bandit_simulate(input.losses, input.delays);
+        PERFORM count(*) FROM bandit_simulate(input.losses, input.delays, 'dada');
         INSERT INTO bench.timing (arms, rounds, delay, floor_ms, subject_ms)
             VALUES (arms, rounds, 1000, floor_ms, bench.milliseconds_since(start));
     END LOOP;

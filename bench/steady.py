@@ -127,7 +127,7 @@ def memory_after_choose(bandit):
 def measure_open_decisions(floors):
     """Compare a bandit that waits for the feedback of many decisions with one that waits for none."""
     many = settings.open or (100000 if settings.quick else 1000000)
-    bandits = [new_bandit(f'{n} open', ", feedback_window => '1 day', skipping => false") for n in (0, many)]
+    bandits = [new_bandit(f'{n} open', ", feedback_window => '1 day'") for n in (0, many)]
     sql('SET synchronous_commit = off')
     sql('CALL bench.fill(%s, %s)', bandits[1], many)
     print_table('Many open decisions, with a `feedback_window`', '', 'with none', f'with {many:,}', 'ratio', '')
@@ -166,7 +166,7 @@ def measure_reports():
     many = 100000 if settings.quick else 1000000
     sql('SET synchronous_commit = off')
     print_table('Reports', '', 'algorithm', 'with 1,000 decisions, ms', f'with {many:,}, ms', 'ratio')
-    for algorithm in ('dada', 'dada-ix'):
+    for algorithm in ('self-tuned', 'dada-ix'):
         bandits = [new_bandit(f'report {algorithm} {n}', f", '{algorithm}', skipping => false") for n in (1000, many)]
         for bandit, n in zip(bandits, (1000, many)):
             sql('CALL bench.fill(%s, %s, 0.5)', bandit, n)
@@ -210,6 +210,22 @@ def measure_long_statements():
                   f'{statistics.median(b / a for a, b in pairs):.2f}')
 
 
+def measure_learners():
+    """Compare a choice of the default learner with one of `dada`, whose step size needs no equation to be solved."""
+    print_table('What tuning itself costs: a choice, one client, `synchronous_commit` off', 'arms',
+                '`dada` without skipping, ms', '`self-tuned`, ms', 'ratio', '')
+    for arms, wanted in ((10, 1.05), (1000, 2.5)):
+        bandits = []
+        for algorithm in ('dada', 'self-tuned'):
+            bandits.append(f'{algorithm} with {arms} arms')
+            sql('SELECT bandit_create(%s, bench.arms(%s), %s, skipping => false)', bandits[-1], arms, algorithm)
+            sql('CALL bench.play(%s, 2000)', bandits[-1])
+        dada, tuned = compare([lambda b=b: pgbench('choose.sql', 1, 'off', bandit=b) for b in bandits])
+        ratio = 1 / tuned[1]
+        print_row(arms, f'{1000 / dada[0].rate:.3f}', f'{1000 / tuned[0].rate:.3f}', f'{ratio:.2f}',
+                  f'at most {wanted}: {"MISSED" if round(ratio, 2) > wanted else "ok"}')
+
+
 def main():
     floors = Floors()
     print('\n## Managed bandits in the long run')
@@ -219,6 +235,7 @@ def main():
     measure_open_decisions(floors)
     measure_reports()
     measure_long_statements()
+    measure_learners()
 
 
 if __name__ == '__main__':

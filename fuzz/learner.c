@@ -3,11 +3,11 @@
  *	  Fuzz the mathematics: the files of src/learner.
  *
  * The input is a program: how the learner is made and where its life begins,
- * then draws, feedback in any order, duplicates, forged tickets, decisions that
- * nobody ever settles, arms that retire and come back.  Beside the learner runs a
- * model that is as simple as can be: a list of all decisions, from which every
- * count and every sum is worked out anew.  After each operation the two are
- * compared, and what must always hold is checked.
+ * then draws, some from a part of the arms, feedback in any order, duplicates,
+ * forged tickets, decisions that nobody ever settles, arms that retire and come
+ * back.  Beside the learner runs a model that is as simple as can be: a list of all
+ * decisions, from which every count and every sum is worked out anew.  After each
+ * operation the two are compared, and what must always hold is checked.
  */
 #include <float.h>
 #include <inttypes.h>
@@ -21,6 +21,10 @@
 
 #define MAX_DECISIONS	400
 #define MAX_OPERATIONS	200
+
+/* With so many arms, no check that takes long, or only a few operations */
+#define SOME_ARMS		100
+#define MANY_ARMS		1000
 
 #define CHECK(condition, ...) \
 	do { \
@@ -112,6 +116,21 @@ take_int32(void)
 	return take(1) < 224 ? PICK(numbers) : (int32_t) take(4);
 }
 
+/* A sum that may be negative, as a state may have it that was read */
+static double
+take_sum(void)
+{
+	static const double numbers[] = {
+		0, 1, 10, 1000, 1e9, 1e15, 1e16, LEARNER_MAX_SUM, 1e-300, DBL_TRUE_MIN
+	};
+	uint8_t		flags = (uint8_t) take(1);
+	double		number = (flags & 2) != 0 ? take_double() : PICK(numbers);
+
+	if (!(fabs(number) <= LEARNER_MAX_SUM))
+		number = LEARNER_MAX_SUM;
+	return ((flags & 1) != 0 ? -number : number) + 0.0;
+}
+
 /* ----------
  * The model
  * ----------
@@ -131,9 +150,26 @@ typedef struct Decision
 	bool		dropped;		/* feedback will never come */
 	int64_t		end;			/* the round in which it was settled or
 								 * skipped */
-	double		estimate;		/* if settled */
+	long double estimate;		/* if settled */
 	double		expected;
+
+	/* SELF_TUNED only */
+	double		loss;
+	long double cost;
+	long double cost_scale;		/* what the cost is a difference of */
+	long double estimate_scale; /* and the estimate */
+	long double estimate_slack; /* what the estimate may be wrong by besides */
 } Decision;
+
+/*
+ * What a sum of SELF_TUNED was when we began to count, in the way in which the
+ * learner wrote it after that round.
+ */
+typedef struct Start
+{
+	double		sum;
+	int64_t		round;
+} Start;
 
 typedef struct Model
 {
@@ -142,6 +178,10 @@ typedef struct Model
 	double		longest_delay;
 	double		last_step_size;
 	int32_t		playable;		/* arms that have not retired */
+	Start		settled;		/* SELF_TUNED only, down to the next line */
+	Start		total_loss;
+	Start		cost;
+	Start	   *z;				/* one for each arm */
 	int			ndecisions;
 	Decision	decisions[MAX_DECISIONS];
 } Model;
@@ -152,6 +192,12 @@ static double *vectors;
 static double *weights;
 static bool *retired;			/* a flag for each arm */
 static bool *excluded;			/* room for others */
+
+static bool
+is_self_tuned(void)
+{
+	return learner.params.algorithm == SELF_TUNED;
+}
 
 /*
  * D_t = sum of tau_s for s <= t: each decision counts once in every round after
@@ -222,6 +268,200 @@ about_equal(double have, long double want, long double scale)
 	if (scale > DBL_MAX)
 		return have >= 0 && have <= DBL_MAX;
 	return fabsl(have - want) <= 1e-12L * scale + DBL_MIN;
+}
+
+/* ----------
+ * The model of SELF_TUNED
+ * ----------
+ */
+
+/*
+ * How much something counts now that happened in a round, or so many rounds
+ * before it
+ */
+static long double
+model_weight(int64_t round, long double before)
+{
+	long double half_life = learner.params.half_life;
+
+	if (half_life == NO_HALF_LIFE)
+		return 1;
+	return exp2l(-((long double) (model.round - round) + before) / half_life);
+}
+
+/*
+ * How many rounds before a round the moment is that the learner's sums refer to:
+ * the last multiple of the half-life
+ */
+static long double
+model_before(int64_t round)
+{
+	long double half_life = learner.params.half_life;
+
+	return half_life == NO_HALF_LIFE ? 0 : fmodl((long double) round, half_life);
+}
+
+/* What the learner's sums must be multiplied by to be those of now ... */
+static long double
+model_fading(void)
+{
+	return model_weight(model.round, model_before(model.round));
+}
+
+/*
+ * ... and those of the next draw, in which all is a round older.  There is none
+ * after the last round, whose number plus 1 is not a double.
+ */
+static long double
+model_next_fading(void)
+{
+	return model_weight(model.round, model_before(model.round) +
+						(model.round < LEARNER_MAX_ROUNDS ? 1 : 0));
+}
+
+/* A sum as it is now, and how exact it can be expected to be */
+typedef struct Sum
+{
+	long double value;
+	long double scale;			/* of the absolute values */
+	long double slack;
+} Sum;
+
+static void
+add_term(Sum *sum, long double weight, long double term, long double scale)
+{
+	sum->value += weight * term;
+	sum->scale += weight * scale;
+	/* the weight may have few digits, if it is so small */
+	sum->slack += DBL_TRUE_MIN * scale;
+}
+
+static Sum
+start_of(const Start *start)
+{
+	Sum			sum = {0};
+
+	add_term(&sum, model_weight(start->round, model_before(start->round)),
+			 start->sum, fabs(start->sum));
+	return sum;
+}
+
+/*
+ * The sums over all settled decisions, each with its weight, that of z for one arm
+ */
+static void
+model_sums(int32_t arm, Sum *settled, Sum *total_loss, Sum *cost, Sum *z)
+{
+	*settled = start_of(&model.settled);
+	*total_loss = start_of(&model.total_loss);
+	*cost = start_of(&model.cost);
+	*z = start_of(&model.z[arm]);
+	for (int i = 0; i < model.ndecisions; i++)
+	{
+		const Decision *d = &model.decisions[i];
+		long double weight;
+
+		if (d->fate != SETTLED)
+			continue;
+		weight = model_weight(d->ticket.round, 0);
+		add_term(settled, weight, 1, 1);
+		add_term(total_loss, weight, d->loss, d->loss);
+		add_term(cost, weight, d->cost, d->cost_scale);
+		if (d->ticket.arm == arm)
+		{
+			add_term(z, weight, d->estimate, d->estimate_scale);
+			z->slack += d->estimate_slack;
+		}
+	}
+}
+
+/*
+ * What the loss of an arm is taken to be that is not drawn
+ */
+static long double
+model_baseline(void)
+{
+	Sum			settled;
+	Sum			total_loss;
+	Sum			others;
+
+	model_sums(0, &settled, &total_loss, &others, &others);
+	return (1 - (long double) learner.params.optimism) * total_loss.value /
+		(settled.value + model.playable);
+}
+
+/* The smallest sum of the arms that have not retired */
+static long double
+model_least_z(void)
+{
+	long double least = INFINITY;
+
+	for (int32_t i = 0; i < learner.params.arms; i++)
+	{
+		if (!retired[i])
+			least = fminl(least, learner.z[i]);
+	}
+	return least;
+}
+
+/*
+ * The sum of the weights of arms, with the learner's sums faded by so much
+ */
+static long double
+model_total(long double eta, long double fading, long double least, const bool *without)
+{
+	long double total = 0;
+
+	for (int32_t i = 0; i < learner.params.arms; i++)
+	{
+		if (!without[i])
+			total += expl(-eta * fading * (learner.z[i] - least));
+	}
+	return total;
+}
+
+/*
+ * The difference of the two sides of the equation
+ *
+ *	v = K ln K + 2 (C - Phi(z)),	Phi(z) = -(1/eta) ln((1/K) sum of exp(-eta z_i))
+ *
+ * with eta = ln K / v.  It grows with v.  The least z is subtracted from C and from
+ * all z, which changes nothing but the rounding errors.
+ */
+static long double
+model_excess(long double v)
+{
+	long double k = model.playable;
+	long double eta = logl(k) / v;
+	long double fading = model_next_fading();
+	long double least = model_least_z();
+	long double phi = -logl(model_total(eta, fading, least, retired) / k) / eta;
+
+	return v - k * logl(k) - 2 * (fading * (learner.cost - least) - phi);
+}
+
+/*
+ * The solution of the equation, by bisection
+ */
+static long double
+model_v(void)
+{
+	long double low = model.playable * logl(model.playable);
+	long double high = low + 2 * model_next_fading() *
+		fmaxl(learner.cost - model_least_z(), 0);
+
+	if (model_excess(low) >= 0)
+		return low;
+	while (high - low > 1e-12L * low)
+	{
+		long double middle = high > 2 * low ? sqrtl(low * high) : (low + high) / 2;
+
+		if (model_excess(middle) < 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* ----------
@@ -325,6 +565,94 @@ check_sums(int32_t arm)
 		  "lbck: %.17g, not %.17Lg", learner.lbck, lbck);
 }
 
+/* A sum of SELF_TUNED has a canonical form. */
+static void
+check_range(double sum)
+{
+	CHECK(fabs(sum) <= LEARNER_MAX_SUM && !(sum == 0 && signbit(sum)), "%g", sum);
+}
+
+static void
+check_sum(const char *name, double have, const Sum *want)
+{
+	long double now = have * model_fading();
+
+	check_range(have);
+	CHECK(fabsl(now - want->value) <= 1e-12L * want->scale + want->slack + DBL_MIN,
+		  "%s: %.17Lg, not %.17Lg", name, now, want->value);
+}
+
+/*
+ * The same for SELF_TUNED, and the sums that only it has
+ */
+static void
+check_self_tuned_sums(int32_t arm)
+{
+	double		most = 2 * (double) (learner.round - learner.outstanding);
+	Sum			settled;
+	Sum			total_loss;
+	Sum			cost;
+	Sum			z;
+
+	model_sums(arm, &settled, &total_loss, &cost, &z);
+	check_sum("settled", learner.settled, &settled);
+	check_sum("total loss", learner.total_loss, &total_loss);
+	check_sum("cost", learner.cost, &cost);
+	check_sum("z", learner.z[arm], &z);
+
+	/* what a state must fulfil to be read again */
+	for (int32_t i = 0; i < learner.params.arms; i++)
+		check_range(learner.z[i]);
+	CHECK(learner.settled >= 0 && learner.settled <= most, "%g", learner.settled);
+	CHECK(learner.total_loss >= 0 && learner.total_loss <= most, "%g", learner.total_loss);
+	CHECK(model.total_loss.sum > model.settled.sum ||
+		  learner.total_loss <= learner.settled,
+		  "%.17g of %.17g", learner.total_loss, learner.settled);
+}
+
+/*
+ * The step size of SELF_TUNED: it solves the equation, wherever the search for it
+ * started; and what is proven by algebra holds.
+ */
+static void
+check_self_tuned_step_size(double eta)
+{
+	static const double starts[] = {0, 1, 0.5, 1.0000001, 2, 1e9, 1e-9, INFINITY};
+	int			nstarts = learner.params.arms < SOME_ARMS ?
+		(int) (sizeof(starts) / sizeof(*starts)) : 1;
+	long double k = model.playable;
+	long double v = logl(k) / eta;
+	long double least_v = k * logl(k);
+	long double cost = model_next_fading() * (learner.cost - model_least_z());
+	long double bound = 1.5L * v - 0.5L * least_v;
+
+	CHECK(isfinite(eta) && eta > 0, "%g", eta);
+	if (learner.params.arms < SOME_ARMS)
+	{
+		long double want = model_v();
+
+		CHECK(fabsl(v - want) <= 1e-9L * want, "v is %.17Lg, not %.17Lg", v, want);
+	}
+	else
+	{
+		/* the last step of the bisection is enough */
+		CHECK(v >= least_v * (1 - 1e-9L) &&
+			  (v <= least_v * (1 + 1e-9L) || model_excess(v * (1 - 1e-9L)) <= 0) &&
+			  model_excess(v * (1 + 1e-9L)) >= 0, "v is %.17Lg", v);
+	}
+	CHECK(cost <= bound * (1 + 1e-9L), "cost %.17Lg with v = %.17Lg", cost, v);
+	for (int i = 0; i < nstarts; i++)
+	{
+		Learner		other = learner;
+		double		other_eta;
+
+		other.last_v = starts[i] == 0 ? 0 : (double) v * starts[i];
+		other_eta = learner_step_size(&other, NO_DELAY, weights);
+		CHECK(fabs(other_eta - eta) <= 1e-12 * eta,
+			  "%.17g, but %.17g from %.17g", eta, other_eta, other.last_v);
+	}
+}
+
 /* The step size of the next round, from the table of doc/algorithms.md. */
 static void
 check_step_size(double eta, int64_t delay)
@@ -348,6 +676,9 @@ check_step_size(double eta, int64_t delay)
 			want = 1 / ((4 * d * d + 6 * d + 2) / logl(k) +
 						sqrtl(learner.lbck / logl(k)));
 			break;
+		case SELF_TUNED:
+			check_self_tuned_step_size(eta);
+			return;
 	}
 	/* only a step scale below all reason may make it vanish */
 	CHECK(isfinite(eta) && (eta > 0 || want < DBL_MIN), "%g", eta);
@@ -378,25 +709,38 @@ check_weights(double eta, const bool *without, double total)
 
 /* It may be infinite, with a step scale that nobody would use. */
 static void
-check_regret_bound(void)
+check_regret_bound(double eta)
 {
-	double		bound = learner_regret_bound(&learner, 1, learner.longest_delay, 0.05);
+	double		bound = learner_regret_bound(&learner, eta, 1, learner.longest_delay, 0.05);
 
 	CHECK(bound >= 1, "%g", bound);
+	CHECK(learner_has_regret_bound(&learner) ==
+		  !(is_self_tuned() && learner.params.optimism < 1), "it has one or not");
+	if (is_self_tuned())
+	{
+		long double k = model.playable;
+		long double want = 1.5L * logl(k) / eta - 0.5L * k * logl(k) + learner.outstanding;
+
+		CHECK(about_equal(bound, want, want), "%.17g, not %.17Lg", bound, want);
+		CHECK(learner_regret_estimate(&learner, eta) == bound, "%.17g", bound);
+	}
 }
 
 static void
 check(int32_t arm)
 {
-	double		eta = learner_step_size(&learner, NO_DELAY);
+	double		eta = learner_step_size(&learner, NO_DELAY, weights);
 
 	check_counts();
-	check_sums(arm);
+	if (is_self_tuned())
+		check_self_tuned_sums(arm);
+	else
+		check_sums(arm);
 	check_open_rounds();
 	check_step_size(eta, NO_DELAY);
 	check_weights(eta, retired,
 				  learner_weights(&learner, eta, learner.retired, weights));
-	check_regret_bound();
+	check_regret_bound(eta);
 }
 
 /* ----------
@@ -421,15 +765,58 @@ check_pick(const Ticket *ticket, double uniform, double total)
 		  ticket->probability >= ldexp(1, -108), "%g", ticket->probability);
 }
 
+/* The total of the weights that a draw has left */
+static double
+total_weight(void)
+{
+	double		total = 0;
+
+	for (int32_t i = 0; i < learner.params.arms; i++)
+		total += weights[i];
+	return total;
+}
+
+/*
+ * Pick an arm, without playing it, when some are excluded.
+ */
 static void
-draw(int64_t delay, double uniform)
+pick(int64_t delay, double uniform, const bool *without, Ticket *ticket)
+{
+	double		step_size = learner_step_size(&learner, delay, weights);
+	double		eta;
+	double		total;
+
+	learner_pick(&learner, delay, uniform, without, weights, ticket, &eta);
+	total = total_weight();
+	CHECK(eta == step_size, "%.17g, not %.17g", eta, step_size);
+	check_weights(eta, without, total);
+	check_pick(ticket, uniform, total);
+	if (is_self_tuned())
+	{
+		long double fading = model_next_fading();
+		long double least = model_least_z();
+		long double mass = model_total(eta, fading, least, without) /
+			model_total(eta, fading, least, retired);
+
+		CHECK(ticket->mass >= 0 && ticket->mass <= 1 &&
+			  fabsl(ticket->mass - mass) <= 1e-9L * mass + DBL_MIN,
+			  "%.17g, not %.17Lg", ticket->mass, mass);
+	}
+	else
+		CHECK(ticket->mass == 1, "%g", ticket->mass);
+}
+
+/*
+ * Play a round.  Unless without is NULL, it flags the arms that cannot be drawn.
+ */
+static void
+draw(int64_t delay, double uniform, const bool *without)
 {
 	int64_t		words = learner_open_words_in_draw(&learner);
-	double		total = learner_weights(&learner,
-										learner_step_size(&learner, delay),
-										learner.retired, weights);
 	Decision   *d = &model.decisions[model.ndecisions];
+	Ticket		restricted = {0};
 	double		eta;
+	double		total;
 	double		wait;
 	const char *problem;
 
@@ -440,16 +827,29 @@ draw(int64_t delay, double uniform)
 									 (size_t) words * sizeof(uint64_t));
 		CHECK(learner.open.words != NULL, "out of memory");
 	}
-	check_step_size(learner_step_size(&learner, delay), delay);
+	check_step_size(learner_step_size(&learner, delay, weights), delay);
+	if (without != NULL)
+		pick(delay, uniform, without, &restricted);
 	memset(d, 0, sizeof(*d));
 	learner_draw(&learner, delay, uniform, weights, &d->ticket, &eta);
+	total = total_weight();
 
 	CHECK(d->ticket.round == model.round + 1, "%" PRId64, d->ticket.round);
-	CHECK(d->ticket.gamma == (learner.params.algorithm == DADA ? 0 : eta),
+	CHECK(d->ticket.gamma == (learner.params.algorithm == DADA ? 0 :
+							  is_self_tuned() ? eta / 16 : eta),
 		  "%g", d->ticket.gamma);
-	CHECK(eta <= model.last_step_size, "%g after %g", eta, model.last_step_size);
+	CHECK(d->ticket.mass == 1, "%g", d->ticket.mass);
+	/* SELF_TUNED may find that it was too cautious */
+	CHECK(is_self_tuned() || eta <= model.last_step_size,
+		  "%g after %g", eta, model.last_step_size);
 	check_weights(eta, retired, total);
 	check_pick(&d->ticket, uniform, total);
+	if (without != NULL)
+	{
+		CHECK(restricted.round == d->ticket.round && restricted.gamma == d->ticket.gamma,
+			  "round %" PRId64, restricted.round);
+		d->ticket = restricted;
+	}
 	problem = learner_ticket_problem(&learner, &d->ticket);
 	CHECK(problem == NULL, "%s", problem);
 
@@ -458,6 +858,15 @@ draw(int64_t delay, double uniform)
 	model.last_step_size = eta;
 	if (learner.params.algorithm == DEDA)
 		model.longest_delay = fmax(model.longest_delay, (double) delay);
+	if (is_self_tuned() && without == NULL)
+	{
+		/* the weights fit the step size; the sums may have been halved since */
+		long double want = expl(-eta * model_fading() *
+								(learner.z[d->ticket.arm] - model_least_z()));
+
+		CHECK(about_equal(weights[d->ticket.arm], want, 1000 * want),
+			  "%.17g, not %.17Lg", weights[d->ticket.arm], want);
+	}
 
 	/* the rule of skipping; see doc/algorithms.md */
 	wait = fmax(learner.params.patience,
@@ -475,6 +884,50 @@ draw(int64_t delay, double uniform)
 }
 
 /*
+ * A sum of z would have become too large: from now on it is what the learner says.
+ */
+static void
+restart_z(int32_t arm)
+{
+	model.z[arm] = (Start) {learner.z[arm], model.round};
+	for (int i = 0; i < model.ndecisions; i++)
+	{
+		Decision   *d = &model.decisions[i];
+
+		if (d->ticket.arm == arm)
+			d->estimate = d->estimate_scale = d->estimate_slack = 0;
+	}
+}
+
+/*
+ * What feedback adds to the sums of SELF_TUNED, and what the learner says that it
+ * does.
+ */
+static void
+learn_self_tuned(Decision *d, const Ticket *ticket, double loss)
+{
+	long double baseline = model_baseline();
+	long double divisor = (long double) ticket->probability + ticket->gamma;
+	FeedbackTerms terms;
+
+	learner_feedback(&learner, ticket, loss, &terms);
+	CHECK(fabsl(terms.baseline - baseline) <= 1e-12L * baseline + DBL_MIN,
+		  "%.17g, not %.17Lg", terms.baseline, baseline);
+	CHECK(terms.baseline >= 0 && (terms.baseline < 1 || model.total_loss.sum > model.settled.sum),
+		  "%.17g", terms.baseline);
+	CHECK(terms.arm == ticket->arm && terms.mass == ticket->mass &&
+		  terms.delay == model.round - ticket->round,
+		  "%d, %g, %" PRId64, terms.arm, terms.mass, terms.delay);
+
+	d->loss = loss;
+	d->cost = ticket->mass * (loss - baseline);
+	d->cost_scale = ticket->mass * (loss + baseline);
+	d->estimate = (loss - baseline) / divisor;
+	d->estimate_scale = (loss + baseline) / divisor;
+	d->estimate_slack = 100 * DBL_TRUE_MIN / divisor;
+}
+
+/*
  * Give feedback with this ticket, which may be the decision's own or forged.
  */
 static void
@@ -488,6 +941,8 @@ learn(Decision *d, const Ticket *ticket, double loss)
 	if (!learner.params.skipping && d->fate != OPEN)
 		return;
 
+	if (is_self_tuned())
+		learn_self_tuned(d, ticket, loss);
 	learned = learner_learn(&learner, ticket, loss);
 	CHECK(learned == (d->fate == OPEN), "round %" PRId64, ticket->round);
 	if (!learned)
@@ -495,25 +950,62 @@ learn(Decision *d, const Ticket *ticket, double loss)
 	d->ticket = *ticket;
 	d->fate = SETTLED;
 	d->end = model.round;
+	if (is_self_tuned())
+	{
+		Sum			z;
+		Sum			others;
+
+		model_sums(ticket->arm, &others, &others, &others, &z);
+		if (d->estimate_scale > DBL_MAX ||
+			z.scale > model_fading() * LEARNER_MAX_SUM * (1 - 1e-9L))
+			restart_z(ticket->arm);
+		return;
+	}
 	d->estimate = loss / (ticket->probability + ticket->gamma);
-	CHECK(isfinite(d->estimate), "%g", d->estimate);
+	CHECK(isfinite(d->estimate), "%Lg", d->estimate);
 	if (learner.params.algorithm == DEDA)
 	{
-		d->expected = d->estimate * ticket->probability;
+		d->expected = (double) d->estimate * ticket->probability;
 		model.longest_delay = fmax(model.longest_delay,
 								   (double) (model.round - ticket->round));
 	}
 }
 
 /*
- * Let rounds pass whose feedback comes at once and is 0, without playing them:
- * open rounds far apart would take too long otherwise.
+ * Let the sums of SELF_TUNED refer to a later moment.
+ */
+static void
+halve_sums(int64_t rounds)
+{
+	long double half_life = learner.params.half_life;
+	long double halvings;
+
+	if (half_life == NO_HALF_LIFE)
+		return;
+	halvings = rintl((model_before(model.round) + rounds -
+					  model_before(model.round + rounds)) / half_life);
+	for (int32_t i = -3; i < learner.params.arms; i++)
+	{
+		double	   *sum = i == -3 ? &learner.settled : i == -2 ? &learner.total_loss :
+			i == -1 ? &learner.cost : &learner.z[i];
+
+		/* 0.0 because there is no canonical -0 */
+		*sum = ldexp(*sum, -(int) fminl(halvings, 10000)) + 0.0;
+	}
+}
+
+/*
+ * Let rounds pass without playing them: open rounds far apart would take too long
+ * otherwise.  Their feedback came at once and was 0, or it was one of SELF_TUNED
+ * that left no trace in the sums.
  */
 static void
 skip_ahead(int64_t rounds)
 {
 	if (rounds > LEARNER_MAX_ROUNDS - model.round)
 		return;
+	if (is_self_tuned())
+		halve_sums(rounds);
 	learner.round += rounds;
 	learner.cumulative_delay += (double) (rounds * learner.outstanding);
 	model.round += rounds;
@@ -525,37 +1017,59 @@ skip_ahead(int64_t rounds)
 }
 
 /*
+ * Give SELF_TUNED another cost, so that its step size is what it was before its arms
+ * changed, or as large as it can be.
+ */
+static void
+keep_step_size(double before)
+{
+	double		cost = learner_cost_for(&learner, before, weights);
+	long double k = model.playable;
+	long double want = fmaxl(logl(k) / before, k * logl(k));
+	long double rounding = 4 * (fabsl(cost) + fabsl(model_least_z())) * DBL_EPSILON;
+	double		after;
+
+	CHECK(isfinite(cost), "%g", cost);
+	learner.cost = fmax(fmin(cost, LEARNER_MAX_SUM), -LEARNER_MAX_SUM) + 0.0;
+	model.cost = (Start) {learner.cost, model.round};
+	for (int i = 0; i < model.ndecisions; i++)
+		model.decisions[i].cost = model.decisions[i].cost_scale = 0;
+
+	after = learner_step_size(&learner, NO_DELAY, weights);
+	CHECK(fabsl(logl(k) / after - want) <= 1e-9L * want + model_next_fading() * rounding ||
+		  cost != learner.cost,
+		  "step size %.17g, then %.17g with cost %.17g", before, after, cost);
+}
+
+/*
  * Let an arm retire, or come back.  The step size may grow then.
  */
 static void
-retire(int32_t arm)
+retire(int32_t arm, bool keeping_step_size)
 {
+	double		eta = learner_step_size(&learner, NO_DELAY, weights);
+
 	if (!retired[arm] && model.playable == LEARNER_MIN_ARMS)
 		return;
 	model.playable += retired[arm] ? 1 : -1;
 	retired[arm] = !retired[arm];
 	learner_retire(&learner, retired);
 	model.last_step_size = INFINITY;
+	if (is_self_tuned() && keeping_step_size)
+		keep_step_size(eta);
 }
 
 /*
- * Pick an arm, without playing it, when only the given one and some others may be
- * picked.
+ * Let only the given arm and some others be drawn; the given one may stand for the
+ * next that has not retired.
  */
 static void
-pick(int32_t allowed, uint8_t others, double uniform)
+restrict_to(int32_t arm, uint8_t others)
 {
-	Ticket		ticket;
-	double		eta;
-	double		total;
-
+	while (retired[arm])
+		arm = (arm + 1) % learner.params.arms;
 	for (int32_t i = 0; i < learner.params.arms; i++)
-		excluded[i] = i != allowed && (retired[i] || (others >> (i % 8) & 1) == 0);
-	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY),
-							excluded, weights);
-	learner_pick(&learner, NO_DELAY, uniform, excluded, weights, &ticket, &eta);
-	check_weights(eta, excluded, total);
-	check_pick(&ticket, uniform, total);
+		excluded[i] = i != arm && (retired[i] || (others >> (i % 8) & 1) == 0);
 }
 
 static void
@@ -564,12 +1078,13 @@ operate(void)
 	bool		deda = learner.params.algorithm == DEDA;
 	uint8_t		what = (uint8_t) take(1);
 	int			draws = 0;
+	bool	   *without = NULL;
 	Decision   *d;
 	Ticket		ticket;
 
 	if (what < 112)
 		draws = 1;
-	else if (what < 120)
+	else if (what < 116)
 		draws = (int) take(1);
 	if (draws > 0)
 	{
@@ -578,24 +1093,25 @@ operate(void)
 
 		if (deda && delay < 0)
 			delay = NO_DELAY;
+		if (what % 8 == 7)
+		{
+			restrict_to((int32_t) (take(2) % (uint64_t) learner.params.arms),
+						(uint8_t) take(1));
+			without = excluded;
+		}
 		while (draws-- > 0 && model.ndecisions < MAX_DECISIONS &&
 			   model.round < LEARNER_MAX_ROUNDS)
-			draw(delay, uniform);
+			draw(delay, uniform, without);
 		return;
 	}
-	if (what < 124)
+	if (what < 120)
 	{
 		skip_ahead((int64_t) (take(1) < 240 ? take(1) : take(3) / 16));
 		return;
 	}
 	if (what < 128)
 	{
-		int32_t		arm = (int32_t) (take(2) % (uint64_t) learner.params.arms);
-
-		if (what < 126)
-			retire(arm);
-		else
-			pick(arm, (uint8_t) take(1), take_fraction(false));
+		retire((int32_t) (take(2) % (uint64_t) learner.params.arms), what < 126);
 		return;
 	}
 	if (model.ndecisions == 0)
@@ -610,7 +1126,10 @@ operate(void)
 	{
 		/* the least that may pass, so that two estimates exceed all numbers */
 		if (what < 148)
+		{
 			ticket.probability = 6e-309;
+			ticket.gamma = what % 2 == 0 ? 0 : ticket.gamma;
+		}
 		else if (what < 154)
 			ticket.probability = take_double();
 		else
@@ -631,17 +1150,62 @@ take_params(LearnerParams *params)
 {
 	static const int32_t arms[] = {2, 3, 4, 5, 7, 12, 100};
 	static const int32_t odd_arms[] = {
-		LEARNER_MAX_ARMS, 1000, 1, 0, -1, LEARNER_MAX_ARMS + 1, INT32_MAX
+		LEARNER_MAX_ARMS, MANY_ARMS, 1, 0, -1, LEARNER_MAX_ARMS + 1, INT32_MAX
+	};
+	static const int algorithms[8] = {
+		DADA, DADA_IX, DEDA, SELF_TUNED, SELF_TUNED, SELF_TUNED, DADA, NUM_ALGORITHMS
+	};
+	static const double optimisms[] = {0.25, 1, 0.5, 0.1, 1 - DBL_EPSILON / 2, 1e-9};
+	static const double half_lives[] = {
+		NO_HALF_LIFE, 1, 10, 0.7, 1000, 1e6, 0.01, LEARNER_MIN_HALF_LIFE,
+		LEARNER_MAX_HALF_LIFE
 	};
 	uint8_t		flags = (uint8_t) take(1);
 
 	memset(params, 0, sizeof(*params));
-	params->algorithm = (Algorithm) (flags % 4);
-	params->skipping = (flags & 16) != 0;
+	params->algorithm = (Algorithm) algorithms[flags % 8];
+	params->skipping = (flags & 16) != 0 && (params->algorithm < DEDA || flags >= 250);
 	params->arms = flags < 250 ? PICK(arms) : PICK(odd_arms);
 	params->patience = params->skipping ? take_int32() : 0;
 	params->max_delay = params->algorithm == DEDA ? take_int32() : NO_DELAY;
-	params->step_scale = params->algorithm == DEDA ? 1 : take_double();
+	params->step_scale = params->algorithm == DEDA || params->algorithm == SELF_TUNED ?
+		1 : take_double();
+	if (params->algorithm == SELF_TUNED)
+	{
+		params->optimism = take(1) < 224 ? PICK(optimisms) : take_double();
+		params->half_life = take(1) < 224 ? PICK(half_lives) : take_double();
+	}
+}
+
+/*
+ * Sums of SELF_TUNED as a state may have them that was read
+ */
+static void
+take_sums(void)
+{
+	uint8_t		flags = (uint8_t) take(1);
+	double		most = 2 * (double) model.round;
+	double		z[8];
+
+	if (flags % 4 != 0)
+		return;
+	learner.settled = most * take_fraction(true);
+	/* hardly possible, but allowed: more losses than decisions */
+	learner.total_loss = (flags >= 240 ? most : learner.settled) * take_fraction(true);
+	learner.cost = take_sum();
+	for (int i = 0; i < 8; i++)
+		z[i] = (flags & 8) != 0 ? learner.cost : take_sum();
+	/* sums close to each other, and to the cost */
+	for (int i = 0; i < 8 && (flags & 16) != 0; i++)
+		z[i] = fmax(fmin(z[0] + take_sum(), LEARNER_MAX_SUM), -LEARNER_MAX_SUM) + 0.0;
+	for (int32_t i = 0; i < learner.params.arms; i++)
+	{
+		learner.z[i] = z[i % 8];
+		model.z[i] = (Start) {learner.z[i], model.round};
+	}
+	model.settled = (Start) {learner.settled, model.round};
+	model.total_loss = (Start) {learner.total_loss, model.round};
+	model.cost = (Start) {learner.cost, model.round};
 }
 
 /*
@@ -661,6 +1225,8 @@ take_history(void)
 							  (double) take(1) / 255);
 	learner.round = model.round;
 	learner.cumulative_delay = model.first_delay;
+	if (is_self_tuned())
+		take_sums();
 }
 
 int
@@ -683,10 +1249,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&model, 0, offsetof(Model, decisions));
 	model.last_step_size = INFINITY;
 	model.playable = params.arms;
+	model.z = calloc((size_t) params.arms, sizeof(Start));
 	learner_init(&learner, &params, vectors);
 	model.longest_delay = params.algorithm == DEDA ? fmax(params.max_delay, 0) : 0;
 	take_history();
-	if (params.arms >= 1000)
+	if (params.arms >= MANY_ARMS)
 		operations = 3;			/* or it would take too long */
 
 	check(0);
@@ -697,6 +1264,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 
 	free(learner.open.words);
+	free(model.z);
 	free(excluded);
 	free(retired);
 	free(weights);

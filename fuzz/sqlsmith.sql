@@ -9,7 +9,8 @@ SET SESSION AUTHORIZATION smith;
 SET search_path = public;
 
 -- Bandits with some history, of which some decisions are open.
-SELECT bandit_create('dada', '{a,b,c}', patience => 5),
+SELECT bandit_create('self-tuned', '{a,b,c}'),
+       bandit_create('dada', '{a,b,c}', 'dada', patience => 5),
        bandit_create('ix', '{a,b}', 'dada-ix', skipping => false),
        bandit_create('deda', '{a,b,c,d}', 'deda', max_delay => 3);
 

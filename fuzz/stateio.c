@@ -8,8 +8,9 @@
  * all the memory there is, thousands of inputs a second in one transaction.
  *
  * An input is refused with an error that such an input may have.  Or it is a
- * state: then both its forms read back as the same bytes, and every function
- * works on it.  The functions are called as SQL would call them.
+ * state: then both its forms read back as the same bytes, its numbers are where
+ * doc/format.md has them, and every function works on it.  The functions are called
+ * as SQL would call them.
  *
  * An input that begins with a small byte, as the binary form does with its
  * version, is taken as binary, any other as text.
@@ -258,6 +259,71 @@ check_same(Datum a, Datum b)
 		  DatumGetCString(must(OUT, b, 0, 0)));
 }
 
+/* Find a number in the text form; null is 0. */
+static double
+number_in_text(const char *text, const char *key, int index)
+{
+	char	   *label = psprintf("\"%s\": ", key);
+	const char *at = strstr(text, label);
+
+	CHECK(at != NULL, "%s in %s", key, text);
+	at += strlen(label);
+	if (index >= 0)
+		CHECK(*at++ == '[', "%s in %s", key, text);
+	for (; index > 0; index--)
+	{
+		at = strchr(at, ',');
+		CHECK(at != NULL, "%s in %s", key, text);
+		at++;
+	}
+	return strncmp(at, "null", 4) == 0 ? 0 : strtod(at, NULL);
+}
+
+/* Check a number of the stored form, at its offset in doc/format.md. */
+static void
+check_number(Datum state, int offset, const char *text, const char *key, int index)
+{
+	double		want = number_in_text(text, key, index);
+	double		have;
+
+	memcpy(&have, (char *) DatumGetPointer(state) + offset, sizeof(have));
+	CHECK(memcmp(&have, &want, sizeof(have)) == 0, "%s is %.17g at %d in %s",
+		  key, have, offset, text);
+}
+
+/* A state has its size, its numbers in their places, and one form only. */
+static void
+check_layout(Datum datum, const char *text)
+{
+	BanditState *state = (BanditState *) DatumGetPointer(datum);
+	int			arms = state->arms;
+	int			z = state->algorithm == SELF_TUNED ? 128 : 88;
+
+	CHECK(VARSIZE(state) == z + 8 * arms * (state->algorithm == DEDA ? 4 : 1) +
+		  8 * state->open_nwords, "%d: %s", (int) VARSIZE(state), text);
+	for (int i = 0; i < arms; i += 1 + arms / 20)
+		check_number(datum, z + 8 * i, text, "z", i);
+	check_number(datum, 48, text, "cumulative_delay", -1);
+	if (state->algorithm != SELF_TUNED)
+		return;
+
+	check_number(datum, 88, text, "optimism", -1);
+	check_number(datum, 96, text, "half_life", -1);
+	check_number(datum, 104, text, "settled", -1);
+	check_number(datum, 112, text, "total_loss", -1);
+	check_number(datum, 120, text, "cost", -1);
+	for (int i = 0; i < 5 + arms; i++)
+	{
+		double		number = state->values[i];
+
+		CHECK(fabs(number) <= (i < 4 ? ldexp(1, 54) : 1e300) && !(i < 4 && number < 0) &&
+			  !(number == 0 && signbit(number)), "%d: %g", i, number);
+	}
+	CHECK(state->skipping == 0 && state->patience == 0 && state->max_delay == -1 &&
+		  state->step_scale == 1 && state->longest_delay == 0 && state->lbck == 0 &&
+		  state->open_first_word == 0 && state->open_nwords == 0, "%s", text);
+}
+
 /* A state keeps its identity in every form, and can be looked at. */
 static void
 check_state(Datum state)
@@ -282,8 +348,11 @@ check_state(Datum state)
 	CHECK(sqlstate == 0, "%s: %s", unpack_sql_state(sqlstate), text);
 	check_same(state, again);
 	(void) must(TO_JSONB, state, 0, 0);
+	check_layout(state, text);
 
 	CHECK(isfinite(step_size) && step_size >= 0, "%g", step_size);
+	if (((BanditState *) DatumGetPointer(state))->algorithm == SELF_TUNED)
+		CHECK(step_size > 0 && step_size * arms < 1 + 1e-9, "%.17g", step_size);
 	CHECK(ARR_NDIM(probabilities) == 1 && ARR_DIMS(probabilities)[0] == arms &&
 		  !ARR_HASNULL(probabilities), "%s", text);
 	for (int i = 0; i < arms; i++)
@@ -303,36 +372,60 @@ copy_state(Datum state)
 	return PointerGetDatum(memcpy(fuzz_palloc(VARSIZE(bytes)), bytes, VARSIZE(bytes)));
 }
 
-/* A state can be played. */
+/*
+ * Draw from a state, and copy the new state and the ticket.  Returns false if there
+ * is no round left, or no room for the open rounds.
+ */
+static bool
+draw(Datum *state, int delay, Datum *ticket)
+{
+	Datum		drawn;
+	Datum		step_size = must(STEP_SIZE, *state, 0, 0);
+	HeapTupleHeader fields;
+	bool		isnull;
+	int			sqlstate = call(DRAW, NULL, &drawn, *state, Int32GetDatum(delay), 0);
+
+	if (sqlstate == ERRCODE_PROGRAM_LIMIT_EXCEEDED || sqlstate == ERRCODE_OUT_OF_MEMORY)
+		return false;
+	CHECK(sqlstate == 0, "draw failed: %s", unpack_sql_state(sqlstate));
+	*state = GetAttributeByNum(DatumGetHeapTupleHeader(drawn), 1, &isnull);
+	*ticket = GetAttributeByNum(DatumGetHeapTupleHeader(drawn), 2, &isnull);
+	*state = copy_state(PointerGetDatum(DatumGetBanditState(*state)));
+	check_state(*state);
+
+	fields = DatumGetHeapTupleHeader(*ticket);
+	if (((BanditState *) DatumGetPointer(*state))->algorithm == SELF_TUNED)
+		CHECK(DatumGetFloat8(GetAttributeByName(fields, "gamma", &isnull)) ==
+			  DatumGetFloat8(step_size) / 16, "%g", DatumGetFloat8(step_size));
+	return true;
+}
+
+static void
+learn(Datum *state, Datum ticket, double loss)
+{
+	*state = must(LEARN, *state, ticket, Float8GetDatum(loss));
+	check_state(*state);
+}
+
+/* A state can be played: feedback comes at once, or late and out of order. */
 static void
 check_play(Datum state, double loss)
 {
 	BanditState *start = (BanditState *) DatumGetPointer(state);
 	Datum		before = copy_state(state);
+	Datum		tickets[3];
+	int			ndrawn = 0;
 	int			delay = NO_DELAY;
 
 	if (start->algorithm == DEDA && start->max_delay == NO_DELAY)
 		delay = (int) (start->round % 100);
-	for (int i = 0; i < 2; i++)
+	while (ndrawn < (int) lengthof(tickets) && draw(&state, delay, &tickets[ndrawn]))
 	{
-		Datum		drawn;
-		Datum		ticket;
-		bool		isnull;
-		int			sqlstate = call(DRAW, NULL, &drawn, state,
-									Int32GetDatum(delay), 0);
-
-		/* it has no round left, or no room for its open rounds */
-		if (sqlstate == ERRCODE_PROGRAM_LIMIT_EXCEEDED ||
-			sqlstate == ERRCODE_OUT_OF_MEMORY)
-			break;
-		CHECK(sqlstate == 0, "draw failed: %s", unpack_sql_state(sqlstate));
-		state = GetAttributeByNum(DatumGetHeapTupleHeader(drawn), 1, &isnull);
-		ticket = GetAttributeByNum(DatumGetHeapTupleHeader(drawn), 2, &isnull);
-		state = copy_state(PointerGetDatum(DatumGetBanditState(state)));
-		check_state(state);
-		state = must(LEARN, state, ticket, Float8GetDatum(loss));
-		check_state(state);
+		if (ndrawn++ == 0)
+			learn(&state, tickets[0], loss);
 	}
+	while (ndrawn > 1)
+		learn(&state, tickets[--ndrawn], 1 - loss);
 	check_same(PointerGetDatum(start), before);
 }
 
@@ -390,16 +483,16 @@ try_input(const uint8_t *data, size_t size)
 			ErrorSaveContext soft = {.type = T_ErrorSaveContext};
 			Datum		again;
 			int			hard = call(IN, (Node *) &soft, &again,
-									CStringGetDatum(text), 0, 0);
+									CStringGetDatum(form), 0, 0);
 
 			if (hard == 0)
-				CHECK(soft.error_occurred == (sqlstate != 0), "%s", text);
+				CHECK(soft.error_occurred == (sqlstate != 0), "%s", form);
 			else
 				CHECK(hard == sqlstate &&
 					  (hard == ERRCODE_STATEMENT_TOO_COMPLEX ||
 					   hard == ERRCODE_PROGRAM_LIMIT_EXCEEDED ||
 					   hard == ERRCODE_OUT_OF_MEMORY),
-					  "%s: %s", unpack_sql_state(hard), text);
+					  "%s: %s", unpack_sql_state(hard), form);
 		}
 #endif
 	}
@@ -453,19 +546,22 @@ LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
 						unsigned int seed)
 {
 	uint32		arms;
+	int			algorithm;
 	int64		words;
 	int64		open_nwords;
 	int64		outstanding = 0;
 
 	size = LLVMFuzzerMutate(data, size, max_size);
-	if (!is_binary(data, size) || size < OFFSET(vectors) || seed % 4 == 0)
+	if (!is_binary(data, size) || size < OFFSET(values) || seed % 4 == 0)
 		return size;
 
-	words = (int64) (size - OFFSET(vectors)) / 8;
+	words = (int64) (size - OFFSET(values)) / 8;
 	memcpy(&arms, data + OFFSET(arms), sizeof(arms));
-	open_nwords = words - NUM_VECTORS(data[OFFSET(algorithm)]) * (int64) pg_ntoh32(arms);
+	algorithm = data[OFFSET(algorithm)];
+	open_nwords = words - NUM_SCALARS(algorithm) -
+		NUM_VECTORS(algorithm) * (int64) pg_ntoh32(arms);
 	put_int64(data + OFFSET(open_nwords), open_nwords);
-	size = OFFSET(vectors) + (size_t) words * 8;
+	size = OFFSET(values) + (size_t) words * 8;
 
 	if (seed % 4 == 1 || open_nwords < 0)
 		return size;

@@ -31,11 +31,23 @@ $$;
 
 DO $$ BEGIN PERFORM setseed(0.5); END $$;
 
-CALL play(bandit_new(2, skipping => false), 12);
+CALL play(bandit_new(2), 12);
 
-CALL play(bandit_new(2, patience => 0), 30);
+CALL play(bandit_new(3, optimism => 1), 12);
 
-CALL play(bandit_new(3, patience => 100, step_scale => 0.1), 130);
+CALL play(bandit_new(2, half_life => 4), 20);
+
+CALL play(bandit_new(5, optimism => 0.5, half_life => 0.7), 20);
+
+CALL play('{"version": 1, "algorithm": "self-tuned", "arms": 3, "optimism": 1e-9, "half_life": 0.001, '
+          '"round": 9007199254740990, "outstanding": 7, "cumulative_delay": 1e31, "settled": 1e16, '
+          '"total_loss": 0.5, "cost": 1e300, "z": [-1e300, 1e300, 0]}', 2);
+
+CALL play(bandit_new(2, 'dada', skipping => false), 12);
+
+CALL play(bandit_new(2, 'dada', patience => 0), 30);
+
+CALL play(bandit_new(3, 'dada', patience => 100, step_scale => 0.1), 130);
 
 CALL play(bandit_new(2, 'dada-ix', skipping => false), 12);
 

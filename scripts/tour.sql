@@ -57,13 +57,10 @@ FROM bandit_probabilities('headline');
 SELECT headline, count(*) AS shown, sum(bought) AS bought FROM visit GROUP BY headline ORDER BY headline;
 
 --
--- ... and it has not waited for ever for the visitors that we never heard of: a
--- decision that is open for too long is skipped.
+-- ... and it does not mind the visitors that we never heard of.  It would still take
+-- their answer.  What it takes its regret to be counts them as lost.
 --
-SELECT count(*) FILTER (WHERE loss IS NOT NULL) AS settled,
-       count(*) FILTER (WHERE loss IS NULL) AS skipped,
-       (SELECT count(*) FROM dexp3.pending) AS pending
-FROM dexp3.feedback;
+SELECT rounds, open, total_loss, round(regret_estimate) AS regret FROM dexp3.overview;
 
 --
 -- This is what is known about each headline: the average loss (1 is "did not buy"),

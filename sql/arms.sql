@@ -46,7 +46,7 @@ SELECT setseed(0.3);
 -- Only some arms
 --
 
-SELECT bandit_create('choice', '{a,b,c,d}', skipping => false) \gset
+SELECT bandit_create('choice', '{a,b,c,d}', 'dada', skipping => false) \gset
 SELECT arms.play('choice', 50);
 
 -- The probability is that of all arms, renormalised, and so is the estimate.
@@ -71,7 +71,7 @@ SELECT arm, probability FROM bandit_choose('choice', allowed => '{c}');
 SELECT string_agg(DISTINCT arm, ' ' ORDER BY arm) FROM bandit_choose_many('choice', 100, allowed => '{d,c}');
 
 -- Arms so bad that only excluding the good ones leaves them a weight
-SELECT bandit_create('hopeless', '{good,bad,worse}', skipping => false, step_scale => 1e6) \gset
+SELECT bandit_create('hopeless', '{good,bad,worse}', 'dada', skipping => false, step_scale => 1e6) \gset
 SELECT bandit_feedback(decision_id, 1) FROM bandit_choose('hopeless', allowed => '{bad}');
 SELECT bandit_feedback(decision_id, 1) FROM bandit_choose('hopeless', allowed => '{worse}');
 SELECT * FROM bandit_probabilities('hopeless');
@@ -85,7 +85,7 @@ SELECT bandit_choose('choice', allowed => '{a,x}');
 -- Arms come
 --
 
-SELECT bandit_create('show', '{a,b,c}', skipping => false) \gset
+SELECT bandit_create('show', '{a,b,c}', 'dada', skipping => false) \gset
 SELECT arms.play('show', 40);
 SELECT arms.z('show') AS z \gset
 SELECT bandit_add_arm('show', 'd');
@@ -163,7 +163,7 @@ SELECT arm, round(probability::numeric, 6) FROM bandit_probabilities('show');
 -- With deda, skipping and checkpoints: sessions that start from a checkpoint with
 -- fewer arms come to the same.
 SELECT bandit_create('deda', '{a,b}', 'deda', max_delay => 2),
-       bandit_create('skip', '{a,b}', patience => 3) \gset
+       bandit_create('skip', '{a,b}', 'dada', patience => 3) \gset
 SELECT arms.play(name, 600) FROM unnest('{deda,skip}'::text[]) name;
 SELECT name, count(*) FROM unnest('{deda,skip}'::text[]) name, bandit_choose_many(name, 10) GROUP BY name ORDER BY name;
 SELECT count(DISTINCT bandit_id) FROM dexp3.checkpoint JOIN dexp3.bandit USING (bandit_id) WHERE name IN ('deda', 'skip');
@@ -183,7 +183,7 @@ FROM arms.state s;
 --
 
 SELECT setseed(0.7);
-SELECT bandit_create('one', '{a,b,c}', patience => 5), bandit_create('many', '{a,b,c}', patience => 5) \gset
+SELECT bandit_create('one', '{a,b,c}', 'dada', patience => 5), bandit_create('many', '{a,b,c}', 'dada', patience => 5) \gset
 SELECT arms.play('one', 30);
 SELECT setseed(0.7);
 SELECT arms.play('many', 30);

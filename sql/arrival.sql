@@ -92,7 +92,7 @@ LANGUAGE sql AS $$
     WHERE b.name = bandit AND decision_id NOT IN (SELECT decision_id FROM dexp3.feedback)
 $$;
 
-SELECT bandit_create('plain', '{a,b}', skipping => false) IS NOT NULL AS created;
+SELECT bandit_create('plain', '{a,b}', 'dada', skipping => false) IS NOT NULL AS created;
 SELECT arm IS NOT NULL AS chosen FROM bandit_choose('plain');
 SELECT arrival.summary('plain');
 SELECT arrival.decisions('plain', 2);
@@ -151,7 +151,7 @@ SELECT array_agg(outstanding ORDER BY round) AS outstanding FROM dexp3.decision 
 SELECT arrival.summary('plain') LIKE 'round 11, outstanding 0,%' AS summary;
 
 -- So many that a checkpoint is due in the very transaction
-SELECT bandit_create('many', '{a,b}', skipping => false) IS NOT NULL AS created;
+SELECT bandit_create('many', '{a,b}', 'dada', skipping => false) IS NOT NULL AS created;
 BEGIN;
 SELECT arrival.decisions('many', 700);
 SELECT arrival.feedbacks('many');
@@ -176,7 +176,7 @@ SELECT count(*) > 0 AS checkpoint FROM dexp3.checkpoint JOIN dexp3.bandit USING 
 
 -- Feedback that arrives before its decision, as it may in a restore in
 -- parallel: with skipping the log makes no sense until the decision is there.
-SELECT bandit_create('early', '{a,b}') AS early_id \gset
+SELECT bandit_create('early', '{a,b}', 'dada') AS early_id \gset
 INSERT INTO dexp3.feedback (decision_id, bandit_id, epoch, round, delay, received_at, xact, loss, estimate, arm)
 VALUES (960000001, :early_id, 1, 1, 0, now(), '1', 1, 2, 1);
 SELECT bandit_current_state('early');
@@ -259,7 +259,7 @@ EXCEPTION WHEN OTHERS THEN
     RETURN sqlstate <> 'XX000';
 END
 $$;
-SELECT bandit_create('strict', '{a,b}', skipping => false) AS strict_id \gset
+SELECT bandit_create('strict', '{a,b}', 'dada', skipping => false) AS strict_id \gset
 SELECT arrival.decisions('strict', 3);
 SELECT count(*) AS rows, count(*) FILTER (WHERE arrival.refused('strict', statement)) AS refused
 FROM (SELECT format('INSERT INTO dexp3.feedback (decision_id, bandit_id, epoch, round, delay, received_at, xact, loss, estimate, arm)
@@ -292,7 +292,7 @@ RESET client_min_messages;
 -- Identifiers: the sequence is moved past those that arrive, also if the bandit
 -- has a checkpoint already
 --
-SELECT bandit_create('failback', '{x,y}', skipping => false) AS failback_id \gset
+SELECT bandit_create('failback', '{x,y}', 'dada', skipping => false) AS failback_id \gset
 SELECT count(bandit_choose('failback')) FROM generate_series(1, 700);
 SELECT count(bandit_choose('failback'));
 SELECT count(*) > 0 AS checkpoint FROM dexp3.checkpoint WHERE bandit_id = :failback_id;
@@ -312,7 +312,7 @@ FROM bandit_choose('failback');
 SELECT bandit_drop('failback');
 
 -- Rows of the log that were deleted by hand: an error, nothing worse
-SELECT bandit_create('holes', '{x,y}') AS holes_id \gset
+SELECT bandit_create('holes', '{x,y}', 'dada') AS holes_id \gset
 SELECT count(bandit_choose('holes')) FROM generate_series(1, 1000);
 DELETE FROM dexp3.feedback WHERE bandit_id = :holes_id;
 DELETE FROM dexp3.decision WHERE bandit_id = :holes_id AND round < 995;

@@ -38,7 +38,7 @@ $$;
 -- One statement, many rounds
 --
 
-SELECT bandit_create('patient', '{a,b,c}', skipping => false) AS patient_id,
+SELECT bandit_create('patient', '{a,b,c}', 'dada', skipping => false) AS patient_id,
        bandit_create('skipping', '{a,b,c}', 'dada-ix') AS skipping_id,
        bandit_create('bounded', '{a,b,c}', 'deda', max_delay => 5) AS bounded_id \gset
 SELECT count(bandit_choose('patient')) AS decisions FROM generate_series(1, 20000);
@@ -103,7 +103,7 @@ SELECT * FROM bulk.compare('patient|skipping|bounded|wide');
 SELECT count(bandit_drop(name)) AS dropped FROM unnest(ARRAY['patient', 'skipping', 'bounded', 'wide']) name;
 
 -- One that is rolled back leaves none: then the next transaction does.
-SELECT bandit_create('unlucky', '{a,b}', skipping => false) IS NOT NULL AS created;
+SELECT bandit_create('unlucky', '{a,b}', 'dada', skipping => false) IS NOT NULL AS created;
 SELECT count(bandit_choose('unlucky')) AS decisions FROM generate_series(1, 700);
 BEGIN;
 SELECT arm IS NOT NULL AS chosen FROM bandit_choose('unlucky');
@@ -118,7 +118,7 @@ SELECT bandit_drop('unlucky');
 --
 
 SELECT bandit_create('arms', ARRAY(SELECT 'arm ' || n FROM generate_series(1, 10000) n), 'dada-ix', skipping => false) AS arms_id,
-       bandit_create('open', '{a,b,c}', patience => 1000000) AS open_id \gset
+       bandit_create('open', '{a,b,c}', 'dada', patience => 1000000) AS open_id \gset
 CREATE FUNCTION bulk.play(n integer) RETURNS text
 LANGUAGE sql AS $$
     SELECT string_agg(outcome, ' ' ORDER BY bandit)

@@ -52,7 +52,7 @@ BEGIN
 END $$;
 
 -- Without data
-SELECT bandit_create('shop', ARRAY['plain', 'funny', 'bold']) > 0 AS created;
+SELECT bandit_create('shop', ARRAY['plain', 'funny', 'bold'], 'dada') > 0 AS created;
 SELECT kind, l.* FROM unnest(ARRAY['share', 'loss', 'delay']) kind, chart.look('shop', kind) l;
 
 -- A single decision, without feedback
@@ -82,7 +82,7 @@ SELECT bandit_reset('shop');
 SELECT kind, l.says FROM unnest(ARRAY['share', 'loss', 'delay']) kind, chart.look('shop', kind) l;
 
 -- Long delays, and decisions that were skipped
-SELECT bandit_create('slow', ARRAY['a', 'b'], patience => 150) > 0 AS created;
+SELECT bandit_create('slow', ARRAY['a', 'b'], 'dada', patience => 150) > 0 AS created;
 CALL chart.play('slow', 'a', 1);
 CALL chart.play('slow', 'b', 100);
 SELECT count(bandit_feedback(decision_id, 0.5)) FROM dexp3.pending WHERE bandit = 'slow' AND round % 2 = 0;
@@ -91,14 +91,14 @@ SELECT * FROM chart.look('slow', 'delay');
 SELECT * FROM chart.ticks('slow', 'delay');
 
 -- Feedback that did not come in time
-SELECT bandit_create('late', ARRAY['a', 'b'], feedback_window => '1 microsecond') > 0 AS created;
+SELECT bandit_create('late', ARRAY['a', 'b'], 'dada', feedback_window => '1 microsecond') > 0 AS created;
 CALL chart.play('late', 'a', 4, 0.5);
 CALL chart.play('late', 'b', 6);
 SELECT bandit_expire('late');
 SELECT kind, l.* FROM unnest(ARRAY['loss', 'delay']) kind, chart.look('late', kind) l;
 
 -- What was trimmed is not shown.
-SELECT bandit_create('short', ARRAY['a', 'b'], retention => '0') > 0 AS created;
+SELECT bandit_create('short', ARRAY['a', 'b'], 'dada', retention => '0') > 0 AS created;
 CALL chart.play('short', 'a', 1200, 0.5);
 CALL chart.play('short', 'b', 10);
 SELECT bandit_trim('short') > 0 AS trimmed;
@@ -106,19 +106,19 @@ SELECT kind, says ~ '; without [0-9,]+ decisions that were trimmed from the log$
 FROM unnest(ARRAY['share', 'loss', 'delay']) kind, chart.look('short', kind);
 
 -- Losses on another scale
-SELECT bandit_create('money', ARRAY['a', 'b'], loss_range => '{-1000000,2500000}') > 0 AS created;
+SELECT bandit_create('money', ARRAY['a', 'b'], 'dada', loss_range => '{-1000000,2500000}') > 0 AS created;
 CALL chart.play('money', 'a', 20, -400000);
 CALL chart.play('money', 'b', 20, 1600000);
 SELECT * FROM chart.look('money', 'loss');
 SELECT * FROM chart.ticks('money', 'loss');
 
 -- With many arms, those that are chosen most
-SELECT bandit_create('many', array_agg('arm ' || i ORDER BY i)) > 0 AS created FROM generate_series(1, 12) i;
+SELECT bandit_create('many', array_agg('arm ' || i ORDER BY i), 'dada') > 0 AS created FROM generate_series(1, 12) i;
 SELECT format('CALL chart.play(%L, %L, %s, 0.5)', 'many', 'arm ' || i, i * 7 % 13) FROM generate_series(1, 12) i \gexec
 SELECT kind, l.* FROM unnest(ARRAY['share', 'loss', 'delay']) kind, chart.look('many', kind) l;
 
 -- Names that are no XML, and names that are too long
-SELECT bandit_create(E'<b title="x">&amp;</b>\t\x01', ARRAY['</text>', ']]>', E'''\x1f\x7f\n', repeat('long ', 100)]) > 0
+SELECT bandit_create(E'<b title="x">&amp;</b>\t\x01', ARRAY['</text>', ']]>', E'''\x1f\x7f\n', repeat('long ', 100)], 'dada') > 0
     AS created;
 DO $$
 DECLARE
@@ -142,7 +142,7 @@ BEGIN
         RETURN;
     END IF;
     FOR length IN 1 .. 40 LOOP
-        PERFORM bandit_create('characters', array_agg(repeat(chr(c), length))) FROM unnest(characters) c;
+        PERFORM bandit_create('characters', array_agg(repeat(chr(c), length)), 'dada') FROM unnest(characters) c;
         CALL chart.play('characters', repeat(chr(233), length), 1);
         svg := bandit_chart('characters');
         ASSERT chart.well_formed(svg), svg;

@@ -45,7 +45,7 @@ DECLARE
     chosen record;
     outcome text;
 BEGIN
-    PERFORM bandit_create(bandit_name, arm_names);
+    PERFORM bandit_create(bandit_name, arm_names, 'dada');
     SELECT * INTO chosen FROM bandit_choose(bandit_name);
     ASSERT chosen.arm = ANY (arm_names);
     ASSERT arm_names = ARRAY(SELECT arm FROM bandit_probabilities(bandit_name));
@@ -65,7 +65,7 @@ FROM hostile.name, regexp_replace(format('42704: bandit "%s" does not exist', na
 WHERE hostile.try(format('SELECT bandit_choose(%L)', name)) = message;
 
 -- Names that look alike are different.
-SELECT bandit_create(name, ARRAY['a', 'A', 'a ', E'a\u0301', E'\u00e1']) IS NOT NULL AS created
+SELECT bandit_create(name, ARRAY['a', 'A', 'a ', E'a\u0301', E'\u00e1'], 'dada') IS NOT NULL AS created
 FROM unnest(ARRAY['like', 'Like', 'like ', E'lik\u00e9', E'like\u0301']) AS name;
 SELECT bandit_drop(name) FROM dexp3.bandit WHERE name ILIKE 'lik_%';
 
@@ -75,34 +75,34 @@ SELECT bandit_drop(name) FROM dexp3.bandit WHERE name ILIKE 'lik_%';
 
 SELECT statement, hostile.try('SELECT ' || statement)
 FROM unnest(ARRAY[
-    $$bandit_create('shape', '{}')$$,
-    $$bandit_create('shape', '{a}')$$,
-    $$bandit_create('shape', '{a,NULL}')$$,
-    $$bandit_create('shape', '{{a,b},{c,d}}')$$,
-    $$bandit_create('shape', array_fill('a'::text, '{65536}'))$$,
-    $$bandit_create('shape', ARRAY(SELECT i::text FROM generate_series(1, 65536) i))$$,
-    $$bandit_new(65536)$$,
-    $$bandit_new(2147483647)$$,
-    $$bandit_simulate('{}')$$,
-    $$bandit_simulate('{0,1}')$$,
-    $$bandit_simulate('{{{0,1},{0,1}}}')$$,
-    $$bandit_simulate('{{0,NULL}}')$$,
-    $$bandit_simulate('{{0},{1}}')$$,
-    $$bandit_simulate('{{0,1},{0,1}}', '{}')$$,
-    $$bandit_simulate('{{0,1},{0,1}}', '{{0},{0}}')$$,
-    $$bandit_simulate('{{0,1},{0,1}}', '{0,0,0}')$$,
-    $$bandit_simulate(array_fill(0::float8, '{2,65536}'))$$]) AS statement;
+    $$bandit_create('shape', '{}', 'dada')$$,
+    $$bandit_create('shape', '{a}', 'dada')$$,
+    $$bandit_create('shape', '{a,NULL}', 'dada')$$,
+    $$bandit_create('shape', '{{a,b},{c,d}}', 'dada')$$,
+    $$bandit_create('shape', array_fill('a'::text, '{65536}'), 'dada')$$,
+    $$bandit_create('shape', ARRAY(SELECT i::text FROM generate_series(1, 65536) i), 'dada')$$,
+    $$bandit_new(65536, 'dada')$$,
+    $$bandit_new(2147483647, 'dada')$$,
+    $$bandit_simulate('{}', algorithm => 'dada')$$,
+    $$bandit_simulate('{0,1}', algorithm => 'dada')$$,
+    $$bandit_simulate('{{{0,1},{0,1}}}', algorithm => 'dada')$$,
+    $$bandit_simulate('{{0,NULL}}', algorithm => 'dada')$$,
+    $$bandit_simulate('{{0},{1}}', algorithm => 'dada')$$,
+    $$bandit_simulate('{{0,1},{0,1}}', '{}', 'dada')$$,
+    $$bandit_simulate('{{0,1},{0,1}}', '{{0},{0}}', 'dada')$$,
+    $$bandit_simulate('{{0,1},{0,1}}', '{0,0,0}', 'dada')$$,
+    $$bandit_simulate(array_fill(0::float8, '{2,65536}'), algorithm => 'dada')$$]) AS statement;
 
 -- Other lower bounds are no difference.
-SELECT bandit_create('shape', '[-1:1]={a,b,c}') IS NOT NULL AS created;
+SELECT bandit_create('shape', '[-1:1]={a,b,c}', 'dada') IS NOT NULL AS created;
 SELECT arms FROM dexp3.bandit WHERE name = 'shape';
 SELECT bandit_drop('shape');
 SELECT count(*) AS rounds, count(*) FILTER (WHERE a = b) AS same
-FROM bandit_simulate('[5:6][-3:-2]={{0,1},{1,0}}', '[0:1]={1,0}', seed => 1) a
-     JOIN bandit_simulate('{{0,1},{1,0}}', '{1,0}', seed => 1) b USING (round);
+FROM bandit_simulate('[5:6][-3:-2]={{0,1},{1,0}}', '[0:1]={1,0}', 'dada', seed => 1) a
+     JOIN bandit_simulate('{{0,1},{1,0}}', '{1,0}', 'dada', seed => 1) b USING (round);
 
 -- As many arms as possible, with long names
-SELECT bandit_create('crowded', ARRAY(SELECT i || repeat('x', 100) FROM generate_series(1, 65535) i)) > 0 AS created;
+SELECT bandit_create('crowded', ARRAY(SELECT i || repeat('x', 100) FROM generate_series(1, 65535) i), 'dada') > 0 AS created;
 SELECT count(*) AS decisions, min(bandit_feedback(c.decision_id, 1)) AS outcome, min(length(c.arm)) > 100 AS long
 FROM generate_series(1, 10) i, bandit_choose_each('crowded', i) c;
 SELECT count(*) AS arms, round(sum(probability)::numeric, 9) AS sum FROM bandit_probabilities('crowded');
@@ -134,7 +134,7 @@ CREATE TABLE hostile."dexp3.feedback" ("decision id" integer, "'l""\" numeric, l
 CREATE TRIGGER "; --" AFTER INSERT ON hostile."dexp3.feedback" REFERENCING NEW TABLE AS decision
     FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision id', $$'l"\$$);
 SELECT hostile.try($$INSERT INTO hostile."dexp3.feedback" VALUES (-1, 0.5)$$);
-SELECT bandit_create('surrounded', '{a,b}') IS NOT NULL AS created;
+SELECT bandit_create('surrounded', '{a,b}', 'dada') IS NOT NULL AS created;
 INSERT INTO hostile."dexp3.feedback" SELECT decision_id, 1 FROM bandit_choose('surrounded');
 SELECT * FROM hostile.log('surrounded');
 DROP TABLE pg_temp.bandit, pg_temp.decision, pg_temp.feedback, pg_temp.checkpoint, pg_temp.pending;
@@ -146,12 +146,12 @@ DROP SEQUENCE pg_temp.decision_id_seq, pg_temp.bandit_id_seq;
 
 BEGIN;
 ALTER TYPE bandit_ticket ADD ATTRIBUTE trap text;
-SELECT hostile.try($$SELECT bandit_draw(bandit_new(2))$$);
-SELECT hostile.try($$SELECT bandit_learn(bandit_new(2), (1, 1, 0.5, 0, 0, 0, 'trap'), 0.5)$$);
+SELECT hostile.try($$SELECT bandit_draw(bandit_new(2, 'dada'))$$);
+SELECT hostile.try($$SELECT bandit_learn(bandit_new(2, 'dada'), (1, 1, 0.5, 0, 0, 0, 'trap'), 0.5)$$);
 ALTER TYPE bandit_ticket DROP ATTRIBUTE trap, ALTER ATTRIBUTE arm TYPE text;
-SELECT hostile.try($$SELECT bandit_draw(bandit_new(2))$$);
+SELECT hostile.try($$SELECT bandit_draw(bandit_new(2, 'dada'))$$);
 ROLLBACK;
-SELECT (ticket).round FROM bandit_draw(bandit_new(2));
+SELECT (ticket).round FROM bandit_draw(bandit_new(2, 'dada'));
 
 BEGIN;
 ALTER TABLE dexp3.bandit ALTER owner DROP NOT NULL;
@@ -177,7 +177,7 @@ SELECT decision_id AS open FROM bandit_choose('surrounded') \gset
 BEGIN READ ONLY;
 SELECT statement, hostile.try('SELECT ' || replace(statement, 'open', :'open'))
 FROM unnest(ARRAY[
-    $$bandit_create('read only', '{a,b}')$$,
+    $$bandit_create('read only', '{a,b}', 'dada')$$,
     $$bandit_choose('surrounded')$$,
     $$bandit_choose_each('surrounded', 1)$$,
     $$bandit_feedback(open, 0.5)$$,
@@ -188,7 +188,7 @@ FROM unnest(ARRAY[
     $$bandit_drop('surrounded')$$,
     $$count(*) FROM bandit_probabilities('surrounded')$$,
     $$bandit_current_state('surrounded') IS NOT NULL$$,
-    $$count(*) FROM bandit_simulate('{{0,1}}')$$]) AS statement;
+    $$count(*) FROM bandit_simulate('{{0,1}}', algorithm => 'dada')$$]) AS statement;
 COMMIT;
 SELECT bandit_feedback(:open, 0.5);
 

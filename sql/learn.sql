@@ -215,7 +215,7 @@ SELECT (drawn).state::text <> state::text AS other,
        ((drawn).ticket).round,
        ((drawn).ticket).probability,
        ((drawn).ticket).gamma
-FROM (SELECT state, bandit_draw(state) AS drawn FROM bandit_new(4) state) d;
+FROM (SELECT state, bandit_draw(state) AS drawn FROM bandit_new(4, 'dada') state) d;
 
 --
 -- Exponentials
@@ -225,10 +225,10 @@ FROM (SELECT state, bandit_draw(state) AS drawn FROM bandit_new(4) state) d;
 -- 1e-304, relative to the largest, are those of exp() to 1e-13; the largest
 -- weight is exactly 1, and beyond that they soon are 0.
 WITH state AS (
-    SELECT jsonb_set(bandit_new(8000)::jsonb, '{z}',
+    SELECT jsonb_set(bandit_new(8000, 'dada')::jsonb, '{z}',
                      (SELECT jsonb_agg(i * 0.1 / step_size) FROM generate_series(0, 7999) i))::text::bandit_state AS state,
            step_size
-    FROM bandit_step_size(bandit_new(8000)) step_size
+    FROM bandit_step_size(bandit_new(8000, 'dada')) step_size
 ), arm AS (
     SELECT p / first_value(p) OVER (ORDER BY i) AS weight, -step_size * z AS exponent
     FROM state,

@@ -57,12 +57,12 @@ ORDER BY 1;
 -- The life of a bandit
 --
 
-SELECT bandit_create('colour', ARRAY['red', 'green', 'blue']) AS colour_id \gset
+SELECT bandit_create('colour', ARRAY['red', 'green', 'blue'], 'dada') AS colour_id \gset
 SELECT bandit_id = :colour_id AS id, name, arms, algorithm, skipping, patience, max_delay, step_scale
 FROM dexp3.bandit WHERE name = 'colour';
 
 SELECT * FROM bandit_probabilities('colour');
-SELECT bandit_current_state('colour') = bandit_new(3) AS is_new;
+SELECT bandit_current_state('colour') = bandit_new(3, 'dada') AS is_new;
 
 SELECT decision_id AS first, arm AS first_arm FROM bandit_choose('colour') \gset
 SELECT :'first_arm' IN ('red', 'green', 'blue') AS known_arm;
@@ -105,7 +105,7 @@ SELECT c.probability = f.probability AS foreseen FROM bandit_choose('colour') c 
 SELECT max(decision_id) AS open FROM dexp3.pending WHERE bandit = 'colour' \gset
 SELECT bandit_reset('colour');
 SELECT bandit_feedback(:first, 1) AS settled, bandit_feedback(:open, 1) AS open, bandit_reward(:open, 1) AS again;
-SELECT bandit_current_state('colour') = bandit_new(3) AS is_new;
+SELECT bandit_current_state('colour') = bandit_new(3, 'dada') AS is_new;
 SELECT count(*) AS pending FROM dexp3.pending WHERE bandit = 'colour';
 SELECT bandit_id = :colour_id AS id, arms FROM dexp3.bandit WHERE name = 'colour';
 SELECT decision_id AS first FROM bandit_choose('colour') \gset
@@ -118,19 +118,19 @@ SELECT (SELECT count(*) FROM dexp3.bandit WHERE bandit_id = :colour_id) AS bandi
        (SELECT count(*) FROM dexp3.feedback WHERE bandit_id = :colour_id) AS feedback,
        (SELECT count(*) FROM dexp3.checkpoint WHERE bandit_id = :colour_id) AS checkpoint,
        (SELECT count(*) FROM dexp3.pending WHERE bandit = 'colour') AS pending;
-SELECT bandit_create('colour', ARRAY['red', 'green', 'blue']) <> :colour_id AS another;
-SELECT bandit_current_state('colour') = bandit_new(3) AS is_new;
+SELECT bandit_create('colour', ARRAY['red', 'green', 'blue'], 'dada') <> :colour_id AS another;
+SELECT bandit_current_state('colour') = bandit_new(3, 'dada') AS is_new;
 SELECT bandit_drop('colour');
 
 -- All of it can be rolled back.
 BEGIN;
-SELECT bandit_create('brief', '{a,b}') IS NOT NULL AS created;
+SELECT bandit_create('brief', '{a,b}', 'dada') IS NOT NULL AS created;
 SELECT decision_id AS brief FROM bandit_choose('brief') \gset
 SELECT bandit_feedback(:brief, 1);
 ROLLBACK;
 SELECT count(*) FROM dexp3.bandit WHERE name = 'brief';
 
-SELECT bandit_create('brief', '{a,b}') IS NOT NULL AS created;
+SELECT bandit_create('brief', '{a,b}', 'dada') IS NOT NULL AS created;
 SELECT decision_id AS brief FROM bandit_choose('brief') \gset
 SELECT bandit_feedback(:brief, 1);
 CREATE TEMP TABLE brief AS SELECT bandit_current_state('brief') AS state;
@@ -148,7 +148,7 @@ SAVEPOINT dropped;
 SELECT bandit_feedback(:brief, 1);
 \set VERBOSITY default
 ROLLBACK TO dropped;
-SELECT bandit_create('brief', '{x,y,z}') IS NOT NULL AS created;
+SELECT bandit_create('brief', '{x,y,z}', 'dada') IS NOT NULL AS created;
 SELECT arm IN ('x', 'y', 'z') AS another FROM bandit_choose('brief');
 ROLLBACK TO before;
 SELECT bandit_feedback(:brief, 1), bandit_current_state('brief') = state AS same FROM brief;
@@ -160,14 +160,14 @@ SELECT arm IS NOT NULL AS chosen FROM bandit_choose('brief');
 SELECT bandit_current_state('brief')::jsonb ->> 'round' AS round;
 ROLLBACK;
 SELECT bandit_reset('brief');
-SELECT bandit_current_state('brief') = bandit_new(2) AS is_new;
+SELECT bandit_current_state('brief') = bandit_new(2, 'dada') AS is_new;
 SELECT bandit_drop('brief');
 
 --
 -- What feedback can come to
 --
 
-SELECT bandit_create('sketchy', '{a,b,c}', patience => 0) IS NOT NULL AS created;
+SELECT bandit_create('sketchy', '{a,b,c}', 'dada', patience => 0) IS NOT NULL AS created;
 SELECT decision_id AS skipped FROM bandit_choose('sketchy') \gset
 SELECT decision_id AS second FROM bandit_choose('sketchy') \gset
 SELECT decision_id AS third FROM bandit_choose('sketchy') \gset
@@ -215,7 +215,7 @@ CREATE TEMP TABLE name (n serial, name text);
 INSERT INTO name (name)
 VALUES ('it''s'), ('"quoted"'), ('a; DROP TABLE b'), (E'back\\slash'), (E'two\nlines'), ('%s %n'), ('$1'), (' '),
        ('Case'), ('case'), ('Ünïcödé 漢字 🎲'), (repeat('x', 1000)), ('dexp3.bandit'), ('{"version": 1}');
-SELECT count(bandit_create(name, ARRAY[name, name || name, ''])) AS created FROM name;
+SELECT count(bandit_create(name, ARRAY[name, name || name, ''], 'dada')) AS created FROM name;
 CREATE TEMP TABLE chosen AS SELECT n.name, c.* FROM name n, bandit_choose_each(n.name, n.n) c;
 SELECT count(*) AS decisions, count(DISTINCT d.bandit_id) AS bandits, max(d.round) AS round,
        bool_and(c.arm = (ARRAY[c.name, c.name || c.name, ''])[d.arm]) AS arms
@@ -227,7 +227,7 @@ SELECT name, arms FROM dexp3.bandit WHERE name ~ 'two|漢';
 SELECT count(bandit_drop(name)) AS dropped FROM name;
 
 -- Arms in an array that does not begin at 1, the most arms, a domain
-SELECT bandit_create('bounds', '[-1:2]={w,x,y,z}') IS NOT NULL AS created;
+SELECT bandit_create('bounds', '[-1:2]={w,x,y,z}', 'dada') IS NOT NULL AS created;
 SELECT array_agg(arm) AS arms FROM bandit_probabilities('bounds');
 SELECT array_lower(arms, 1) AS lower, arms FROM dexp3.bandit WHERE name = 'bounds';
 CREATE TEMP TABLE chosen AS SELECT c.* FROM generate_series(1, 50) n, bandit_choose_each('bounds', n) c;
@@ -236,19 +236,19 @@ FROM chosen c
 JOIN dexp3.decision d USING (decision_id) JOIN dexp3.bandit b USING (bandit_id) JOIN dexp3.pending p USING (decision_id);
 DROP TABLE chosen;
 SELECT bandit_drop('bounds');
-SELECT bandit_create('most', ARRAY(SELECT 'arm ' || n FROM generate_series(1, 65535) n)) IS NOT NULL AS created;
+SELECT bandit_create('most', ARRAY(SELECT 'arm ' || n FROM generate_series(1, 65535) n), 'dada') IS NOT NULL AS created;
 SELECT count(*) AS arms, count(DISTINCT probability) AS probabilities FROM bandit_probabilities('most');
 SELECT * FROM bandit_choose('most') \gset
 SELECT :'arm' = 'arm ' || arm AS arm FROM dexp3.decision WHERE decision_id = :decision_id;
 SELECT bandit_drop('most');
 CREATE DOMAIN pg_temp.label AS text;
-SELECT bandit_create('labels', '{x,y}'::pg_temp.label[]::text[]) IS NOT NULL AS created, bandit_drop('labels');
+SELECT bandit_create('labels', '{x,y}'::pg_temp.label[]::text[], 'dada') IS NOT NULL AS created, bandit_drop('labels');
 
 --
 -- Wrong arguments
 --
 
-SELECT bandit_create('plain', '{a,b}') IS NOT NULL AS created;
+SELECT bandit_create('plain', '{a,b}', 'dada') IS NOT NULL AS created;
 SELECT bandit_create('told', '{a,b}', 'deda') IS NOT NULL AS created;
 SELECT bandit_create('bounded', '{a,b}', 'deda', max_delay => 3) IS NOT NULL AS created;
 SELECT decision_id AS open FROM bandit_choose('plain') \gset
@@ -257,7 +257,7 @@ SELECT bandit_feedback(:settled, 1);
 SELECT decision_id AS old FROM bandit_choose('bounded') \gset
 SELECT bandit_reset('bounded');
 SELECT count(bandit_choose('told', delay => 2)) FROM generate_series(1, 3);
-SELECT bandit_create('gone', '{a,b}') IS NOT NULL AS created;
+SELECT bandit_create('gone', '{a,b}', 'dada') IS NOT NULL AS created;
 SELECT decision_id AS gone FROM bandit_choose('gone') \gset
 SELECT bandit_drop('gone');
 
@@ -269,40 +269,40 @@ FROM dexp3.bandit b;
 
 CREATE TEMP TABLE wrong (n serial, call text);
 INSERT INTO wrong (call) VALUES
-    ($$bandit_create(NULL, '{a,b}')$$),
-    ($$bandit_create('', '{a,b}')$$),
-    ($$bandit_create(repeat('x', 1001), '{a,b}')$$),
-    ($$bandit_create(repeat('é', 501), '{a,b}')$$),
-    ($$bandit_create('plain', '{a,b}')$$),
+    ($$bandit_create(NULL, '{a,b}', 'dada')$$),
+    ($$bandit_create('', '{a,b}', 'dada')$$),
+    ($$bandit_create(repeat('x', 1001), '{a,b}', 'dada')$$),
+    ($$bandit_create(repeat('é', 501), '{a,b}', 'dada')$$),
+    ($$bandit_create('plain', '{a,b}', 'dada')$$),
     ($$bandit_create('plain', '{x,y}', 'deda')$$),
-    ($$bandit_create('new', NULL)$$),
-    ($$bandit_create('new', '{}')$$),
-    ($$bandit_create('new', '{a}')$$),
-    ($$bandit_create('new', '[0:0]={a}')$$),
-    ($$bandit_create('new', '{a,NULL}')$$),
-    ($$bandit_create('new', '{NULL}')$$),
-    ($$bandit_create('new', '{a,b,a}')$$),
-    ($$bandit_create('new', '{"",b,""}')$$),
-    ($$bandit_create('new', '{{a,b},{c,d}}')$$),
-    ($$bandit_create('new', '{{a,b}}')$$),
-    ($$bandit_create('new', '{{{a}},{{b}}}')$$),
-    ($$bandit_create('new', ARRAY(SELECT n::text FROM generate_series(1, 65536) n))$$),
+    ($$bandit_create('new', NULL, 'dada')$$),
+    ($$bandit_create('new', '{}', 'dada')$$),
+    ($$bandit_create('new', '{a}', 'dada')$$),
+    ($$bandit_create('new', '[0:0]={a}', 'dada')$$),
+    ($$bandit_create('new', '{a,NULL}', 'dada')$$),
+    ($$bandit_create('new', '{NULL}', 'dada')$$),
+    ($$bandit_create('new', '{a,b,a}', 'dada')$$),
+    ($$bandit_create('new', '{"",b,""}', 'dada')$$),
+    ($$bandit_create('new', '{{a,b},{c,d}}', 'dada')$$),
+    ($$bandit_create('new', '{{a,b}}', 'dada')$$),
+    ($$bandit_create('new', '{{{a}},{{b}}}', 'dada')$$),
+    ($$bandit_create('new', ARRAY(SELECT n::text FROM generate_series(1, 65536) n), 'dada')$$),
     ($$bandit_create('new', '{a,b}', NULL)$$),
     ($$bandit_create('new', '{a,b}', '')$$),
     ($$bandit_create('new', '{a,b}', 'exp3')$$),
     ($$bandit_create('new', '{a,b}', 'Dada')$$),
     ($$bandit_create('new', '{a,b}', 'deda', skipping => true)$$),
-    ($$bandit_create('new', '{a,b}', patience => NULL)$$),
-    ($$bandit_create('new', '{a,b}', patience => -1)$$),
-    ($$bandit_create('new', '{a,b}', skipping => false, patience => -1)$$),
+    ($$bandit_create('new', '{a,b}', 'dada', patience => NULL)$$),
+    ($$bandit_create('new', '{a,b}', 'dada', patience => -1)$$),
+    ($$bandit_create('new', '{a,b}', 'dada', skipping => false, patience => -1)$$),
     ($$bandit_create('new', '{a,b}', 'deda', max_delay => -1)$$),
-    ($$bandit_create('new', '{a,b}', max_delay => 3)$$),
+    ($$bandit_create('new', '{a,b}', 'dada', max_delay => 3)$$),
     ($$bandit_create('new', '{a,b}', 'dada-ix', max_delay => 0)$$),
-    ($$bandit_create('new', '{a,b}', step_scale => NULL)$$),
-    ($$bandit_create('new', '{a,b}', step_scale => 0)$$),
-    ($$bandit_create('new', '{a,b}', step_scale => -1)$$),
-    ($$bandit_create('new', '{a,b}', step_scale => 'NaN')$$),
-    ($$bandit_create('new', '{a,b}', step_scale => 'infinity')$$),
+    ($$bandit_create('new', '{a,b}', 'dada', step_scale => NULL)$$),
+    ($$bandit_create('new', '{a,b}', 'dada', step_scale => 0)$$),
+    ($$bandit_create('new', '{a,b}', 'dada', step_scale => -1)$$),
+    ($$bandit_create('new', '{a,b}', 'dada', step_scale => 'NaN')$$),
+    ($$bandit_create('new', '{a,b}', 'dada', step_scale => 'infinity')$$),
     ($$bandit_create('new', '{a,b}', 'deda', step_scale => 2)$$),
     ($$bandit_create(NULL, NULL, NULL, NULL, NULL, NULL, NULL)$$),
     ($$bandit_drop(NULL)$$),
@@ -446,7 +446,7 @@ SELECT bandit_feedback(:settled, 0.5);
 ROLLBACK TO s;
 SELECT bandit_reward(:open, 0.5);
 ROLLBACK TO s;
-SELECT bandit_create('new', '{a,b}');
+SELECT bandit_create('new', '{a,b}', 'dada');
 ROLLBACK TO s;
 SELECT bandit_reset('plain');
 ROLLBACK TO s;

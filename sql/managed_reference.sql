@@ -330,9 +330,9 @@ LANGUAGE sql AS $$
 $$;
 
 -- The judgment must be able to fail.
-SELECT managed.difference(bandit_new(3), bandit_new(3)) AS same,
-       managed.difference(bandit_new(3), bandit_new(4)) > 1 AS arms,
-       managed.difference(bandit_new(3), (bandit_draw(bandit_new(3))).state) > 0 AS round,
+SELECT managed.difference(bandit_new(3, 'dada'), bandit_new(3, 'dada')) AS same,
+       managed.difference(bandit_new(3, 'dada'), bandit_new(4, 'dada')) > 1 AS arms,
+       managed.difference(bandit_new(3, 'dada'), (bandit_draw(bandit_new(3, 'dada'))).state) > 0 AS round,
        managed.difference(bandit_new(3, 'dada'), bandit_new(3, 'dada-ix')) AS algorithm;
 
 --

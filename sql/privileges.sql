@@ -53,7 +53,7 @@ LANGUAGE sql AS $$
 $$;
 
 SET ROLE regress_dexp3_anna;
-SELECT bandit_create('of anna', '{x,y}') IS NOT NULL AS created;
+SELECT bandit_create('of anna', '{x,y}', 'dada') IS NOT NULL AS created;
 SELECT decision_id AS first FROM bandit_choose('of anna') \gset
 RESET ROLE;
 SELECT name, owner, grantees FROM dexp3.bandit WHERE name = 'of anna';

@@ -9,8 +9,8 @@ DROP ROLE IF EXISTS regress_dexp3_visitor;
 RESET client_min_messages;
 
 CREATE SCHEMA promises;
-SELECT bandit_create('promises', '{a,b}', skipping => false) AS promises_id,
-       bandit_create('hasty', '{a,b}', patience => 0) AS hasty_id \gset
+SELECT bandit_create('promises', '{a,b}', 'dada', skipping => false) AS promises_id,
+       bandit_create('hasty', '{a,b}', 'dada', patience => 0) AS hasty_id \gset
 
 -- Choose, and settle the decision.
 CREATE FUNCTION promises.play(bandit text, loss float8 DEFAULT 0.5) RETURNS text
@@ -47,7 +47,7 @@ CREATE TRIGGER learn AFTER INSERT ON outcomes REFERENCING NEW TABLE AS new
     FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision', 'loss');
 SET default_transaction_read_only = on;
 \set VERBOSITY sqlstate
-SELECT bandit_create('another', '{a,b}');
+SELECT bandit_create('another', '{a,b}', 'dada');
 SELECT bandit_choose('promises');
 SELECT bandit_choose_each('promises', 1);
 SELECT bandit_feedback(:open, 0.5);

@@ -115,10 +115,10 @@ SELECT arms, i.* FROM bandit, pg_temp.inverse(arms, state) i ORDER BY arms;
 
 -- bandit_simulate takes one number a round, unless it has a seed.
 SELECT setseed(0.125);
-SELECT count(*) FROM bandit_simulate('{{0,1},{1,0},{1,1},{0,0},{0.5,0.5}}', '{3,2,NULL,0,0}');
+SELECT count(*) FROM bandit_simulate('{{0,1},{1,0},{1,1},{0,0},{0.5,0.5}}', '{3,2,NULL,0,0}', 'dada');
 SELECT random() AS next \gset
 SELECT setseed(0.125);
-SELECT count(*) FROM bandit_simulate('{{0,1},{1,0},{1,1},{0,0},{0.5,0.5}}', seed => 7);
+SELECT count(*) FROM bandit_simulate('{{0,1},{1,0},{1,1},{0,0},{0.5,0.5}}', seed => 7, algorithm => 'dada');
 SELECT count(random()) FROM generate_series(1, 5);
 SELECT random() = :next AS as_many_numbers;
 
@@ -151,7 +151,7 @@ GROUP BY v.n, zero ORDER BY v.n;
 
 -- No losses, even probabilities
 SELECT pg_temp.deviation(array_agg(n), array_agg(10000::float8)) BETWEEN -4 AND 4 AS even, count(*) AS arms
-FROM (SELECT count(*)::float8 AS n FROM bandit_simulate(array_fill(0::float8, ARRAY[100000, 10]), seed => 42) GROUP BY arm) c;
+FROM (SELECT count(*)::float8 AS n FROM bandit_simulate(array_fill(0::float8, ARRAY[100000, 10]), seed => 42, algorithm => 'dada') GROUP BY arm) c;
 
 -- Uneven ones: the mean of 1/p is the number of arms if the arms are drawn with
 -- the probabilities that are reported.

@@ -62,9 +62,9 @@ $$;
 CREATE TEMP TABLE variant (id, name, state, delay) AS
 SELECT row_number() OVER (ORDER BY arms, n), name || ', ' || arms || ' arms', state, delay
 FROM unnest(ARRAY[2, 3, 17]) arms,
-     LATERAL (VALUES (1, 'dada', bandit_new(arms, skipping => false), NULL::integer),
-                     (2, 'dada skipping', bandit_new(arms, patience => 0), NULL),
-                     (3, 'dada skipping, patience 3, scale 1/3', bandit_new(arms, patience => 3, step_scale => 1 / 3.0), NULL),
+     LATERAL (VALUES (1, 'dada', bandit_new(arms, 'dada', skipping => false), NULL::integer),
+                     (2, 'dada skipping', bandit_new(arms, 'dada', patience => 0), NULL),
+                     (3, 'dada skipping, patience 3, scale 1/3', bandit_new(arms, 'dada', patience => 3, step_scale => 1 / 3.0), NULL),
                      (4, 'dada-ix', bandit_new(arms, 'dada-ix', false), NULL),
                      (5, 'dada-ix skipping', bandit_new(arms, 'dada-ix'), NULL),
                      (6, 'deda, delays told', bandit_new(arms, 'deda'), 2),
@@ -231,7 +231,7 @@ CREATE FUNCTION pg_temp.watch_open_rounds(patience integer, rounds integer,
                                           OUT states bigint, OUT same bigint, OUT most_open integer, OUT skipped bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
-    state bandit_state := bandit_new(2, patience => patience);
+    state bandit_state := bandit_new(2, 'dada', patience => patience);
     drawn record;
     tickets bandit_ticket[];
     open bigint[] := '{}';
@@ -430,15 +430,15 @@ FROM pg_cast WHERE 'bandit_state'::regtype IN (castsource, casttarget) ORDER BY 
 
 SELECT jsonb_typeof(state::jsonb) AS jsonb, left(state::text, 13) AS text, left(state::varchar, 13) AS varchar,
        state::text::bandit_state = state AS back, state::jsonb ->> 'algorithm' AS algorithm
-FROM bandit_new(2) state;
-SELECT bandit_new(2)::bytea;
+FROM bandit_new(2, 'dada') state;
+SELECT bandit_new(2, 'dada')::bytea;
 SELECT '\x00'::bytea::bandit_state;
-SELECT bandit_new(2)::jsonb::bandit_state;
+SELECT bandit_new(2, 'dada')::jsonb::bandit_state;
 
 -- To text by assignment, to jsonb only when asked
 CREATE TEMP TABLE target (t text, j jsonb);
-INSERT INTO target (t) VALUES (bandit_new(2));
-INSERT INTO target (j) VALUES (bandit_new(2));
+INSERT INTO target (t) VALUES (bandit_new(2, 'dada'));
+INSERT INTO target (j) VALUES (bandit_new(2, 'dada'));
 
 --
 -- Equality
@@ -480,7 +480,7 @@ RESET enable_mergejoin;
 CREATE INDEX ON twice USING hash (state);
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
-EXPLAIN (COSTS OFF) SELECT FROM twice WHERE state = bandit_new(2, patience => 0);
+EXPLAIN (COSTS OFF) SELECT FROM twice WHERE state = bandit_new(2, 'dada', patience => 0);
 SELECT bool_and(n > 0 AND n % 2 = 0) AS found
 FROM reached a, LATERAL (SELECT count(*) AS n FROM twice WHERE twice.state = a.state) b;
 RESET enable_seqscan;
@@ -500,8 +500,8 @@ SELECT state FROM reached ORDER BY state;
 
 CREATE TABLE stored (id integer PRIMARY KEY, state bandit_state);
 INSERT INTO stored
-SELECT n, CASE WHEN n = 1 THEN bandit_new(2)
-               WHEN n = 2 THEN bandit_new(100)
+SELECT n, CASE WHEN n = 1 THEN bandit_new(2, 'dada')
+               WHEN n = 2 THEN bandit_new(100, 'dada')
                ELSE format('{"version": 1, "algorithm": "dada", "arms": 5000, "skipping": true, "patience": 5, "step_scale": 1, "round": 0, '
                            '"open": [], "cumulative_delay": 0, "z": [%s]}',
                            string_agg(CASE WHEN n = 3 THEN '0' ELSE (sqrt(i) / 100)::text END, ', '))::bandit_state END
@@ -544,8 +544,8 @@ DROP TABLE stored, stored_copy;
 
 SELECT setseed(0.5);
 SELECT name, p.n AS states, pg_temp.is_sound(p.state) AS sound, pg_temp.round_trips(p.state) AS round_trips
-FROM (VALUES (1, 'dada', bandit_new(65535, skipping => false)),
-             (2, 'dada skipping', bandit_new(65535)),
+FROM (VALUES (1, 'dada', bandit_new(65535, 'dada', skipping => false)),
+             (2, 'dada skipping', bandit_new(65535, 'dada')),
              (3, 'dada-ix', bandit_new(65535, 'dada-ix', false)),
              (4, 'dada-ix skipping', bandit_new(65535, 'dada-ix', patience => 0)),
              (5, 'deda', bandit_new(65535, 'deda', max_delay => 3))) v (id, name, state),
@@ -572,13 +572,13 @@ $$;
 SELECT setseed(0.6);
 CREATE TEMP TABLE extreme AS
 SELECT v.n, name, loss, pg_temp.learn_always(state, loss, 1000) AS state
-FROM (VALUES (1, 'dada', bandit_new(3, skipping => false)),
-             (2, 'dada skipping', bandit_new(3)),
+FROM (VALUES (1, 'dada', bandit_new(3, 'dada', skipping => false)),
+             (2, 'dada skipping', bandit_new(3, 'dada')),
              (3, 'dada-ix', bandit_new(3, 'dada-ix', false)),
              (4, 'deda', bandit_new(3, 'deda', max_delay => 0)),
-             (5, 'dada, scale 1e300', bandit_new(3, step_scale => 1e300)),
+             (5, 'dada, scale 1e300', bandit_new(3, 'dada', step_scale => 1e300)),
              (6, 'dada-ix, scale 1e300', bandit_new(3, 'dada-ix', step_scale => 1e300)),
-             (7, 'dada, scale 1e-300', bandit_new(3, step_scale => 1e-300))) v (n, name, state),
+             (7, 'dada, scale 1e-300', bandit_new(3, 'dada', step_scale => 1e-300))) v (n, name, state),
      unnest(ARRAY[0, '-0', 1, 1e-300, 4.9e-324]::float8[]) loss;
 -- "least" and "most": the smallest and largest sum of loss estimates
 SELECT name, loss, pg_temp.is_sound(state) AS sound, pg_temp.round_trips(state) AS round_trips,

@@ -10,7 +10,7 @@ SELECT setseed(0.4);
 -- Subjects
 --
 
-SELECT bandit_create('visit', '{a,b,c}') \gset
+SELECT bandit_create('visit', '{a,b,c}', 'dada') \gset
 SELECT decision_id AS ann1 FROM bandit_choose('visit', subject => 'ann') \gset
 SELECT decision_id AS bob FROM bandit_choose('visit', subject => 'bob') \gset
 SELECT decision_id AS ann2 FROM bandit_choose('visit', subject => 'ann') \gset
@@ -58,7 +58,7 @@ GROUP BY indexrelid, indpred, indrelid;
 -- Sticky
 --
 
-SELECT bandit_create('sticky', '{a,b,c}', sticky => true) \gset
+SELECT bandit_create('sticky', '{a,b,c}', 'dada', sticky => true) \gset
 CREATE TEMP TABLE first AS SELECT * FROM bandit_choose('sticky', subject => 'ann');
 
 -- The same decision again, until it is settled
@@ -84,8 +84,8 @@ SELECT round FROM dexp3.pending WHERE bandit = 'sticky';
 -- Losses in other units
 --
 
-SELECT bandit_create('price', '{a,b}', loss_range => '{-50, 150}', skipping => false),
-       bandit_create('clamped', '{a,b}', loss_range => '[5:6]={0, 10}', clamp_losses => true, skipping => false) \gset
+SELECT bandit_create('price', '{a,b}', 'dada', loss_range => '{-50, 150}', skipping => false),
+       bandit_create('clamped', '{a,b}', 'dada', loss_range => '[5:6]={0, 10}', clamp_losses => true, skipping => false) \gset
 SELECT name, loss_range, clamp_losses FROM dexp3.bandit WHERE name IN ('price', 'clamped') ORDER BY bandit_id;
 
 -- The log has the loss in those units, the estimate the share of the range.
@@ -118,17 +118,17 @@ SELECT loss FROM dexp3.feedback JOIN sale ON decision = decision_id;
 INSERT INTO sale SELECT decision_id, 200 FROM bandit_choose('price');
 
 -- What cannot be
-SELECT bandit_create('bad', '{a,b}', loss_range => '{1,1}');
-SELECT bandit_create('bad', '{a,b}', loss_range => '{0,NaN}');
-SELECT bandit_create('bad', '{a,b}', loss_range => '{-1e308,1e308}');
-SELECT bandit_create('bad', '{a,b}', loss_range => '{0,1e101}');
-SELECT bandit_create('bad', '{a,b}', loss_range => '{0,1,2}');
-SELECT bandit_create('bad', '{a,b}', loss_range => '{{0,1}}');
-SELECT bandit_create('bad', '{a,b}', loss_range => '{0,NULL}');
-SELECT bandit_create('bad', '{a,b}', loss_range => NULL);
-SELECT bandit_create('bad', '{a,b}', clamp_losses => NULL);
-SELECT bandit_create('bad', '{a,b}', sticky => NULL);
-SELECT bandit_create('bad', '{a,b}', loss_range => '{0,10}', missing_loss => 11);
+SELECT bandit_create('bad', '{a,b}', 'dada', loss_range => '{1,1}');
+SELECT bandit_create('bad', '{a,b}', 'dada', loss_range => '{0,NaN}');
+SELECT bandit_create('bad', '{a,b}', 'dada', loss_range => '{-1e308,1e308}');
+SELECT bandit_create('bad', '{a,b}', 'dada', loss_range => '{0,1e101}');
+SELECT bandit_create('bad', '{a,b}', 'dada', loss_range => '{0,1,2}');
+SELECT bandit_create('bad', '{a,b}', 'dada', loss_range => '{{0,1}}');
+SELECT bandit_create('bad', '{a,b}', 'dada', loss_range => '{0,NULL}');
+SELECT bandit_create('bad', '{a,b}', 'dada', loss_range => NULL);
+SELECT bandit_create('bad', '{a,b}', 'dada', clamp_losses => NULL);
+SELECT bandit_create('bad', '{a,b}', 'dada', sticky => NULL);
+SELECT bandit_create('bad', '{a,b}', 'dada', loss_range => '{0,10}', missing_loss => 11);
 
 SELECT count(bandit_drop(name)) FROM (SELECT name FROM dexp3.bandit WHERE name IN
     ('visit', 'sticky', 'price', 'clamped') OFFSET 0) _;

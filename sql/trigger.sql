@@ -7,7 +7,7 @@ RESET client_min_messages;
 
 -- One bandit and many decisions, all made in advance. Here they are called by
 -- their rounds.
-SELECT bandit_create('shop', '{a,b,c}', skipping => false) AS shop_id \gset
+SELECT bandit_create('shop', '{a,b,c}', 'dada', skipping => false) AS shop_id \gset
 SELECT count(bandit_choose('shop')) AS decisions FROM generate_series(1, 300);
 
 CREATE SCHEMA shop;

@@ -32,12 +32,12 @@ SELECT setseed(0.2);
 
 -- A window turns skipping off, unless it is asked for; the missing loss is the
 -- worst, unless it is given.
-SELECT bandit_create('hour', '{a,b}', feedback_window => '1 hour'),
-       bandit_create('both', '{a,b}', feedback_window => '1 hour', skipping => true, missing_loss => 0.25),
-       bandit_create('units', '{a,b}', feedback_window => '0', loss_range => '{0,20}'),
-       bandit_create('now', '{a,b}', feedback_window => '0', missing_loss => 0.5),
+SELECT bandit_create('hour', '{a,b}', 'dada', feedback_window => '1 hour'),
+       bandit_create('both', '{a,b}', 'dada', feedback_window => '1 hour', skipping => true, missing_loss => 0.25),
+       bandit_create('units', '{a,b}', 'dada', feedback_window => '0', loss_range => '{0,20}'),
+       bandit_create('now', '{a,b}', 'dada', feedback_window => '0', missing_loss => 0.5),
        bandit_create('deda', '{a,b}', 'deda', max_delay => 3, feedback_window => '0'),
-       bandit_create('never', '{a,b}') \gset
+       bandit_create('never', '{a,b}', 'dada') \gset
 SELECT name, skipping, feedback_window, missing_loss FROM dexp3.bandit
 WHERE name IN ('hour', 'both', 'units', 'now', 'deda', 'never') ORDER BY bandit_id;
 
@@ -81,7 +81,7 @@ ROLLBACK;
 SELECT bandit_feedback(:late, 0.3);
 
 -- A sticky subject does not get a decision again whose feedback is missing.
-SELECT bandit_create('come again', '{a,b}', feedback_window => '0', sticky => true) \gset
+SELECT bandit_create('come again', '{a,b}', 'dada', feedback_window => '0', sticky => true) \gset
 SELECT decision_id AS first FROM bandit_choose('come again', subject => 'ann') \gset
 SELECT decision_id > :first AS another FROM bandit_choose('come again', subject => 'ann');
 
@@ -92,19 +92,19 @@ SELECT count(*) FROM dexp3.checkpoint JOIN dexp3.bandit USING (bandit_id) WHERE 
 \c -
 SELECT bandit_expire('hour'), bandit_expire('now');
 
-SELECT bandit_create('bad', '{a,b}', feedback_window => '-1 second');
-SELECT bandit_create('bad', '{a,b}', retention => '-1 second');
-SELECT bandit_create('bad', '{a,b}', feedback_window => '1 day', missing_loss => 'NaN');
-SELECT bandit_create('bad', '{a,b}', feedback_window => '1000000 years');
-SELECT bandit_create('bad', '{a,b}', retention => '1000000 years');
+SELECT bandit_create('bad', '{a,b}', 'dada', feedback_window => '-1 second');
+SELECT bandit_create('bad', '{a,b}', 'dada', retention => '-1 second');
+SELECT bandit_create('bad', '{a,b}', 'dada', feedback_window => '1 day', missing_loss => 'NaN');
+SELECT bandit_create('bad', '{a,b}', 'dada', feedback_window => '1000000 years');
+SELECT bandit_create('bad', '{a,b}', 'dada', retention => '1000000 years');
 SELECT bandit_expire('nobody');
 
 --
 -- Retention
 --
 
-SELECT bandit_create('kept', '{a,b,c}', retention => '1 day'),
-       bandit_create('gone', '{a,b,c}', patience => 3, retention => '0'),
+SELECT bandit_create('kept', '{a,b,c}', 'dada', retention => '1 day'),
+       bandit_create('gone', '{a,b,c}', 'dada', patience => 3, retention => '0'),
        bandit_create('gone deda', '{a,b,c}', 'deda', max_delay => 4, retention => '0', feedback_window => '0'),
        bandit_create('gone ix', '{a,b,c}', 'dada-ix', skipping => false, retention => '0', loss_range => '{0,100}') \gset
 
@@ -180,7 +180,7 @@ SELECT count(*) AS rows, sum(rounds) = (SELECT sum(upper(r) - lower(r)) FROM dex
 FROM dexp3.trimmed;
 
 -- Losses whose squares are too small for a number
-SELECT bandit_create('tiny', '{a,b}', retention => '0') \gset
+SELECT bandit_create('tiny', '{a,b}', 'dada', retention => '0') \gset
 SELECT bandit_feedback(decision_id, 1e-200) FROM bandit_choose('tiny');
 SELECT bandit_feedback(decision_id, 5e-324) FROM bandit_choose('tiny');
 SELECT sum(settled), max(estimate) < 1e-100 AS tiny FROM bandit_report('tiny');

@@ -8,7 +8,7 @@ SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS dexp3;
 RESET client_min_messages;
 
-SELECT bandit_create('ways', '{a,b}', skipping => false) AS ways_id \gset
+SELECT bandit_create('ways', '{a,b}', 'dada', skipping => false) AS ways_id \gset
 CREATE SCHEMA ways;
 
 -- Decisions, called by names and made when they are first mentioned

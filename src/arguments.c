@@ -73,12 +73,50 @@ check_not_negative(const char *name, int32 value)
 		invalid_argument(psprintf("%s must not be negative: %d", name, value), NULL);
 }
 
+/* What arguments are that somebody has left out. */
+#define DEFAULT_PATIENCE	100
+#define DEFAULT_OPTIMISM	0.25
+
 /*
- * Read the parameters of a learner.  They are five consecutive arguments:
- * algorithm, skipping, patience, max_delay and step_scale.
+ * Refuse an argument that is not for "self-tuned".
+ */
+static void
+not_for_self_tuned(const char *name)
+{
+	invalid_argument(psprintf("%s is not for algorithm \"self-tuned\"", name),
+					 "It tunes itself. Leave the argument out, or use \"dada\", \"dada-ix\" or \"deda\".");
+}
+
+/*
+ * Read the parameters that only some learners have.
+ */
+static void
+self_tuned_params(FunctionCallInfo fcinfo, int first, int optimism, LearnerParams *params)
+{
+	if (!PG_ARGISNULL(first + 1) && PG_GETARG_BOOL(first + 1))
+		invalid_argument("algorithm \"self-tuned\" cannot skip rounds",
+						 "It does without: missing feedback costs only what is not learned from it.");
+	if (PG_GETARG_INT32(first + 2) != DEFAULT_PATIENCE)
+		not_for_self_tuned("patience");
+	if (!PG_ARGISNULL(first + 3))
+		not_for_self_tuned("max_delay");
+	if (PG_GETARG_FLOAT8(first + 4) != 1)
+		not_for_self_tuned("step_scale");
+
+	params->optimism = PG_GETARG_FLOAT8(optimism);
+	/* written so that NaN fails */
+	if (!(params->optimism > 0 && params->optimism <= 1))
+		invalid_argument(psprintf("optimism must be above 0 and at most 1: %s",
+								  number_text(params->optimism)), NULL);
+}
+
+/*
+ * Read the parameters of a learner, except for its half-life.  They are five
+ * consecutive arguments, algorithm, skipping, patience, max_delay and step_scale; and
+ * optimism, which comes later.
  */
 void
-argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
+argument_params(FunctionCallInfo fcinfo, int first, int optimism, int32 arms,
 				LearnerParams *params)
 {
 	char	   *name;
@@ -87,13 +125,26 @@ argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 	if (arms < LEARNER_MIN_ARMS || arms > LEARNER_MAX_ARMS)
 		invalid_argument(psprintf("number of arms must be between %d and %d, not %d",
 								  LEARNER_MIN_ARMS, LEARNER_MAX_ARMS, arms), NULL);
+	memset(params, 0, sizeof(LearnerParams));
 	params->arms = arms;
+	params->max_delay = NO_DELAY;
+	params->step_scale = 1;
 
 	check_not_null(fcinfo, first, "algorithm");
 	name = text_to_cstring(PG_GETARG_TEXT_PP(first));
 	if (!algorithm_by_name(name, &params->algorithm))
 		invalid_argument(psprintf("unknown algorithm: \"%s\"", name),
-						 "The algorithms are \"dada\", \"dada-ix\" and \"deda\".");
+						 "The algorithms are \"self-tuned\", \"dada\", \"dada-ix\" and \"deda\".");
+	check_not_null(fcinfo, first + 2, "patience");
+	check_not_null(fcinfo, first + 4, "step_scale");
+	check_not_null(fcinfo, optimism, "optimism");
+	if (params->algorithm == SELF_TUNED)
+	{
+		self_tuned_params(fcinfo, first, optimism, params);
+		return;
+	}
+	if (PG_GETARG_FLOAT8(optimism) != DEFAULT_OPTIMISM)
+		invalid_argument("optimism is for algorithm \"self-tuned\" only", NULL);
 
 	/* null means that the learner skips if its algorithm can */
 	params->skipping = PG_ARGISNULL(first + 1) ?
@@ -102,12 +153,10 @@ argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 		invalid_argument("algorithm \"deda\" cannot skip rounds",
 						 "Leave skipping out, or use \"dada\" or \"dada-ix\".");
 
-	check_not_null(fcinfo, first + 2, "patience");
 	patience = PG_GETARG_INT32(first + 2);
 	check_not_negative("patience", patience);
 	params->patience = params->skipping ? patience : 0;
 
-	params->max_delay = NO_DELAY;
 	if (!PG_ARGISNULL(first + 3))
 	{
 		params->max_delay = PG_GETARG_INT32(first + 3);
@@ -117,7 +166,6 @@ argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 							 "The other algorithms adapt to delays without a bound.");
 	}
 
-	check_not_null(fcinfo, first + 4, "step_scale");
 	params->step_scale = PG_GETARG_FLOAT8(first + 4);
 	if (!(params->step_scale > 0) || isinf(params->step_scale))
 		invalid_argument(psprintf("step_scale must be positive and finite: %s",
@@ -127,6 +175,34 @@ argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
 						 "The step size of \"deda\" adapts to the losses by itself.");
 
 	Assert(learner_params_problem(params) == NULL);
+}
+
+/*
+ * Refuse a half-life that is not for this algorithm.
+ */
+void
+check_may_forget(const LearnerParams *params)
+{
+	if (params->algorithm != SELF_TUNED)
+		invalid_argument("half_life is for algorithm \"self-tuned\" only", NULL);
+}
+
+/*
+ * Read a half-life in rounds, which may be null.
+ */
+void
+argument_half_life(FunctionCallInfo fcinfo, int n, LearnerParams *params)
+{
+	if (PG_ARGISNULL(n))
+		return;
+	check_may_forget(params);
+	params->half_life = PG_GETARG_FLOAT8(n);
+	/* written so that NaN fails */
+	if (!(params->half_life >= LEARNER_MIN_HALF_LIFE &&
+		  params->half_life <= LEARNER_MAX_HALF_LIFE))
+		invalid_argument(psprintf("half_life must be between %g and %g rounds: %s",
+								  LEARNER_MIN_HALF_LIFE, LEARNER_MAX_HALF_LIFE,
+								  number_text(params->half_life)), NULL);
 }
 
 /*

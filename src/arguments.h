@@ -14,8 +14,10 @@ extern char *number_text(double number);
 extern void null_argument(const char *name);
 extern void check_not_null(FunctionCallInfo fcinfo, int n, const char *name);
 extern void check_may_write(const char *function);
-extern void argument_params(FunctionCallInfo fcinfo, int first, int32 arms,
-							LearnerParams *params);
+extern void argument_params(FunctionCallInfo fcinfo, int first, int optimism,
+							int32 arms, LearnerParams *params);
+extern void check_may_forget(const LearnerParams *params);
+extern void argument_half_life(FunctionCallInfo fcinfo, int n, LearnerParams *params);
 extern int64 argument_delay(FunctionCallInfo fcinfo, int n,
 							const LearnerParams *params);
 extern void check_loss(double loss);

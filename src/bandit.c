@@ -17,6 +17,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
+#include "common/int.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -160,16 +161,16 @@ bandit_is_retired(const Bandit *bandit, int arm)
  * Read which arms have retired; bandit->arms_by_name must be there.
  */
 static const bool *
-read_retired(const Bandit *bandit, Datum array)
+read_retired(Bandit *bandit, Datum array)
 {
 	int			narms = bandit->params.arms;
-	int			playable = narms;
 	bool	   *retired;
 	Datum	   *names;
 	int			n;
 
 	deconstruct_array(DatumGetArrayTypeP(array),
 					  TEXTOID, -1, false, TYPALIGN_INT, &names, NULL, &n);
+	bandit->playable = narms;
 	if (n == 0)
 		return NULL;
 	retired = palloc0(narms);
@@ -180,10 +181,10 @@ read_retired(const Bandit *bandit, Datum array)
 		if (arm >= 0 && !retired[arm])
 		{
 			retired[arm] = true;
-			playable--;
+			bandit->playable--;
 		}
 	}
-	if (playable < LEARNER_MIN_ARMS)
+	if (bandit->playable < LEARNER_MIN_ARMS)
 		wrong_row("too few arms are left");
 	return retired;
 }
@@ -227,11 +228,27 @@ read_interval(Datum value, bool isnull)
 		DatumGetIntervalP(datumCopy(value, false, sizeof(Interval)));
 }
 
+/*
+ * Return how long a half-life is, with months of 30 days; 0 if it is out of range.
+ */
+int64
+bandit_microseconds(const Interval *interval)
+{
+	int64		days = (int64) interval->month * DAYS_PER_MONTH + interval->day;
+	int64		result;
+
+	if (pg_mul_s64_overflow(days, USECS_PER_DAY, &result) ||
+		pg_add_s64_overflow(result, interval->time, &result))
+		return 0;
+	return result;
+}
+
 static bool
 may_be_null(int attno)
 {
 	return attno == Anum_bandit_max_delay || attno == Anum_bandit_feedback_window ||
-		attno == Anum_bandit_retention;
+		attno == Anum_bandit_retention || attno == Anum_bandit_optimism ||
+		attno == Anum_bandit_half_life || attno == Anum_bandit_arms_changed_at;
 }
 
 static Bandit *
@@ -275,6 +292,8 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	params->max_delay = nulls[Anum_bandit_max_delay - 1] ? NO_DELAY :
 		DatumGetInt32(values[Anum_bandit_max_delay - 1]);
 	params->step_scale = DatumGetFloat8(values[Anum_bandit_step_scale - 1]);
+	if (!nulls[Anum_bandit_optimism - 1])
+		params->optimism = DatumGetFloat8(values[Anum_bandit_optimism - 1]);
 	if (learner_params_problem(params) != NULL)
 		wrong_row(learner_params_problem(params));
 
@@ -292,6 +311,15 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 
 	bandit->retired = read_retired(bandit, values[Anum_bandit_retired - 1]);
 	bandit->head_start = read_head_start(values[Anum_bandit_head_start - 1], params->arms);
+	bandit->cost_offset = DatumGetFloat8(values[Anum_bandit_cost_offset - 1]);
+	bandit->arms_changed_at = nulls[Anum_bandit_arms_changed_at - 1] ? DT_NOBEGIN :
+		DatumGetTimestampTz(values[Anum_bandit_arms_changed_at - 1]);
+	if (!nulls[Anum_bandit_half_life - 1])
+	{
+		bandit->half_life = bandit_microseconds(DatumGetIntervalP(values[Anum_bandit_half_life - 1]));
+		if (bandit->half_life <= 0 || params->algorithm != SELF_TUNED)
+			wrong_row("its half_life is out of range");
+	}
 
 	/* the bound of "dada-ix" depends on the oldest one */
 	bandit->needs_frontier = params->skipping || bandit->feedback_window != NULL ||

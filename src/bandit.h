@@ -25,8 +25,14 @@ typedef struct Bandit
 	int		   *arms_by_name;	/* their numbers, in the order of the names */
 	LearnerParams params;
 	const bool *retired;		/* for each arm, or NULL if none is */
+	int			playable;		/* the number of arms that have not retired */
 	const double *head_start;	/* what z of each arm begins with, or NULL for
 								 * 0 */
+	double		cost_offset;	/* what C begins with */
+	TimestampTz arms_changed_at;	/* to which these two refer, if there is a
+									 * half-life; DT_NOBEGIN if arms have never
+									 * been changed */
+	int64		half_life;		/* in microseconds, or 0 for none */
 	bool		needs_frontier; /* must it be known which decisions are open? */
 	Interval   *feedback_window;	/* how long feedback is waited for, or
 									 * NULL */
@@ -56,5 +62,13 @@ extern bool bandit_may(const Bandit *bandit, BanditRight right);
 extern int	bandit_find_arm(const Bandit *bandit, const text *name);
 extern bool bandit_is_retired(const Bandit *bandit, int arm);
 extern int	bandit_compare_names(const text *a, const text *b);
+extern int64 bandit_microseconds(const Interval *interval);
+
+/* Scale a loss to [0, 1]. */
+static inline double
+bandit_scaled_loss(const Bandit *bandit, double loss)
+{
+	return (loss - bandit->loss_low) / (bandit->loss_high - bandit->loss_low);
+}
 
 #endif							/* DEXP3_BANDIT_H */

@@ -26,6 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "checkpoint.h"
+#include "clock.h"
 #include "compat.h"
 #include "insert.h"
 #include "log.h"
@@ -279,7 +280,7 @@ checkpoint_write(int32 bandit_id, int32 epoch, const Totals *totals,
 	values[Anum_checkpoint_epoch - 1] = Int32GetDatum(epoch);
 	values[Anum_checkpoint_events - 1] = Int64GetDatum(events);
 	values[Anum_checkpoint_written_at - 1] =
-		TimestampTzGetDatum(GetCurrentStatementStartTimestamp());
+		TimestampTzGetDatum(time_of_action());
 	values[Anum_checkpoint_state - 1] = PointerGetDatum(state.data);
 	(void) insert_row(tables()->checkpoint, values, nulls, Natts_checkpoint, false);
 	remove_checkpoints(bandit_id, epoch, range);

@@ -20,6 +20,7 @@
 
 #include "arguments.h"
 #include "bandit.h"
+#include "clock.h"
 #include "compat.h"
 #include "log.h"
 #include "progress.h"
@@ -61,7 +62,7 @@ draw(const Bandit *bandit, Learner *learner, int64 delay, const bool *excluded,
 	row->epoch = bandit->epoch;
 	row->outstanding = learner->outstanding;
 	row->delay = delay;
-	row->decided_at = GetCurrentStatementStartTimestamp();
+	row->decided_at = time_of_action();
 	row->subject = NULL;
 
 	learner->cumulative_delay += (double) learner->outstanding;

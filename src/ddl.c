@@ -22,6 +22,7 @@
 #include "arguments.h"
 #include "bandit.h"
 #include "checkpoint.h"
+#include "clock.h"
 #include "compat.h"
 #include "own.h"
 #include "ownersql.h"
@@ -41,19 +42,35 @@ PG_FUNCTION_INFO_V1(bandit_retire_arm);
 /* An index entry must hold it. */
 #define MAX_NAME_BYTES		1000
 
+/* The arguments of bandit_create(), in their order. */
+enum
+{
+	ARG_BANDIT,
+	ARG_ARMS,
+	ARG_PARAMS,					/* algorithm ... step_scale, 5 arguments */
+	ARG_SKIPPING = ARG_PARAMS + 1,
+	ARG_FEEDBACK_WINDOW = ARG_PARAMS + 5,
+	ARG_MISSING_LOSS,
+	ARG_RETENTION,
+	ARG_STICKY,
+	ARG_LOSS_RANGE,
+	ARG_CLAMP_LOSSES,
+	ARG_OPTIMISM,
+	ARG_HALF_LIFE,
+	NUM_ARGS
+};
+
 /*
  * Change or delete the row of a bandit, which was there a moment ago.  In the
- * statement, $1 is its identifier, $2 a name or null, and $3 a number.
+ * statement, $1 is its identifier and $2 a name or null.
  */
 static void
-update_bandit(const char *sql, int32 bandit_id, text *name, double number)
+update_bandit(const char *sql, int32 bandit_id, text *name)
 {
-	Oid			types[] = {INT4OID, TEXTOID, FLOAT8OID};
-	Datum		values[] = {
-		Int32GetDatum(bandit_id), PointerGetDatum(name), Float8GetDatum(number)
-	};
+	Oid			types[] = {INT4OID, TEXTOID};
+	Datum		values[] = {Int32GetDatum(bandit_id), PointerGetDatum(name)};
 
-	if (run_as_owner(sql, 3, types, values, name == NULL ? " n " : NULL, NULL, NULL) == 0)
+	if (run_as_owner(sql, 2, types, values, name == NULL ? " n" : NULL, NULL, NULL) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not change a bandit that is being changed by another transaction")));
@@ -122,7 +139,7 @@ check_interval(FunctionCallInfo fcinfo, int n, const char *name)
 	if (PG_ARGISNULL(n))
 		return;
 	(void) DirectFunctionCall2(timestamptz_mi_interval,
-							   TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
+							   TimestampTzGetDatum(time_of_action()),
 							   PG_GETARG_DATUM(n));
 	if (DatumGetBool(DirectFunctionCall2(interval_lt, PG_GETARG_DATUM(n),
 										 IntervalPGetDatum(&zero))))
@@ -165,6 +182,23 @@ argument_loss_range(FunctionCallInfo fcinfo, int n, double *low, double *high)
 }
 
 /*
+ * Check a half-life in real time, which may be null.
+ */
+static void
+check_half_life(FunctionCallInfo fcinfo, const LearnerParams *params)
+{
+	if (PG_ARGISNULL(ARG_HALF_LIFE))
+		return;
+	check_may_forget(params);
+	if (bandit_microseconds(PG_GETARG_INTERVAL_P(ARG_HALF_LIFE)) <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("half_life must be positive, and less than 290,000 years: %s",
+						DatumGetCString(DirectFunctionCall1(interval_out,
+															PG_GETARG_DATUM(ARG_HALF_LIFE))))));
+}
+
+/*
  * Check the settings of bandit_create() that are not the learner's, from
  * feedback_window on, and return missing_loss.
  */
@@ -175,12 +209,12 @@ check_settings(FunctionCallInfo fcinfo)
 	double		high;
 	double		missing;
 
-	check_interval(fcinfo, 7, "feedback_window");
-	check_interval(fcinfo, 9, "retention");
-	check_not_null(fcinfo, 10, "sticky");
-	argument_loss_range(fcinfo, 11, &low, &high);
-	check_not_null(fcinfo, 12, "clamp_losses");
-	missing = PG_ARGISNULL(8) ? high : PG_GETARG_FLOAT8(8);
+	check_interval(fcinfo, ARG_FEEDBACK_WINDOW, "feedback_window");
+	check_interval(fcinfo, ARG_RETENTION, "retention");
+	check_not_null(fcinfo, ARG_STICKY, "sticky");
+	argument_loss_range(fcinfo, ARG_LOSS_RANGE, &low, &high);
+	check_not_null(fcinfo, ARG_CLAMP_LOSSES, "clamp_losses");
+	missing = PG_ARGISNULL(ARG_MISSING_LOSS) ? high : PG_GETARG_FLOAT8(ARG_MISSING_LOSS);
 	if (!(missing >= low && missing <= high))
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
@@ -199,7 +233,8 @@ read_bandit_id(void *context, HeapTuple tuple, TupleDesc tupdesc)
 
 /*
  * bandit_create(bandit, arms, algorithm, skipping, patience, max_delay, step_scale,
- *	feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses)
+ *	feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses, optimism,
+ *	half_life)
  */
 Datum
 bandit_create(PG_FUNCTION_ARGS)
@@ -207,39 +242,45 @@ bandit_create(PG_FUNCTION_ARGS)
 	text	   *name;
 	LearnerParams params;
 	double		missing;
-	Oid			types[14] = {
+	Oid			types[NUM_ARGS + 1] = {
 		TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID, INT4OID, FLOAT8OID,
-		INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID, NAMEOID
+		INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID, FLOAT8OID,
+		INTERVALOID, NAMEOID
 	};
-	Datum		values[14];
-	char		nulls[14];
+	Datum		values[NUM_ARGS + 1];
+	char		nulls[NUM_ARGS + 1];
 	int32		bandit_id;
 
 	check_may_write("bandit_create()");
 	name = name_argument(fcinfo);
-	check_not_null(fcinfo, 1, "arms");
-	argument_params(fcinfo, 2, check_arms(PG_GETARG_ARRAYTYPE_P(1)), &params);
+	check_not_null(fcinfo, ARG_ARMS, "arms");
+	argument_params(fcinfo, ARG_PARAMS, ARG_OPTIMISM, check_arms(PG_GETARG_ARRAYTYPE_P(ARG_ARMS)),
+					&params);
+	check_half_life(fcinfo, &params);
 	missing = check_settings(fcinfo);
 
-	for (int i = 0; i < 13; i++)
+	for (int i = 0; i < NUM_ARGS; i++)
 	{
 		values[i] = PG_GETARG_DATUM(i);
 		nulls[i] = PG_ARGISNULL(i) ? 'n' : ' ';
 	}
 	/* what is waited for by the clock need not be given up by counting rounds */
-	values[3] = BoolGetDatum(params.skipping && (PG_ARGISNULL(7) || !PG_ARGISNULL(3)));
-	values[8] = Float8GetDatum(missing);
-	values[13] = DirectFunctionCall1(namein,
-									 CStringGetDatum(GetUserNameFromId(GetUserId(), false)));
-	nulls[3] = nulls[8] = nulls[13] = ' ';
+	values[ARG_SKIPPING] = BoolGetDatum(params.skipping && (PG_ARGISNULL(ARG_FEEDBACK_WINDOW) ||
+															!PG_ARGISNULL(ARG_SKIPPING)));
+	values[ARG_MISSING_LOSS] = Float8GetDatum(missing);
+	values[NUM_ARGS] = DirectFunctionCall1(namein,
+										   CStringGetDatum(GetUserNameFromId(GetUserId(), false)));
+	nulls[ARG_SKIPPING] = nulls[ARG_MISSING_LOSS] = nulls[NUM_ARGS] = ' ';
+	nulls[ARG_OPTIMISM] = params.algorithm == SELF_TUNED ? ' ' : 'n';
 
 	if (run_as_owner("INSERT INTO dexp3.bandit"
 					 " (bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale,"
-					 " feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses, owner)"
+					 " feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses,"
+					 " optimism, half_life, owner)"
 					 " VALUES (nextval('dexp3.bandit_id_seq'), $1, ($2)[:], $3, $4, $5, $6, $7,"
-					 " $8, $9, $10, $11, ($12)[:], $13, $14)"
+					 " $8, $9, $10, $11, ($12)[:], $13, $14, $15, $16)"
 					 " ON CONFLICT (name) DO NOTHING RETURNING bandit_id",
-					 14, types, values, nulls,
+					 NUM_ARGS + 1, types, values, nulls,
 					 read_bandit_id, &bandit_id) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
@@ -269,9 +310,9 @@ bandit_reset(PG_FUNCTION_ARGS)
 {
 	int32		bandit_id = bandit_to_change(fcinfo, "bandit_reset()")->bandit_id;
 
-	update_bandit("UPDATE dexp3.bandit SET epoch = epoch + 1, head_start = '{}'"
-				  " WHERE bandit_id = $1",
-				  bandit_id, NULL, 0);
+	update_bandit("UPDATE dexp3.bandit SET epoch = epoch + 1, head_start = '{}',"
+				  " cost_offset = 0, arms_changed_at = NULL WHERE bandit_id = $1",
+				  bandit_id, NULL);
 	checkpoint_remove(bandit_id);
 	PG_RETURN_VOID();
 }
@@ -288,7 +329,7 @@ bandit_drop(PG_FUNCTION_ARGS)
 	Oid			types[] = {INT4OID};
 	Datum		values[] = {Int32GetDatum(bandit_id)};
 
-	update_bandit("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id, NULL, 0);
+	update_bandit("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id, NULL);
 	own_expect_changes(true);
 	PG_TRY();
 	{
@@ -325,7 +366,7 @@ change_grantees(FunctionCallInfo fcinfo, const char *function, const char *sql)
 		known = strcmp(NameStr(*DatumGetName(bandit->grantees[i])), role) == 0;
 	if (!known)
 		(void) get_role_oid(role, false);
-	update_bandit(sql, bandit->bandit_id, cstring_to_text(role), 0);
+	update_bandit(sql, bandit->bandit_id, cstring_to_text(role));
 	PG_RETURN_VOID();
 }
 
@@ -353,43 +394,106 @@ bandit_revoke(PG_FUNCTION_ARGS)
 						   " WHERE bandit_id = $1");
 }
 
-/*
- * Return the smallest sum of loss estimates among the arms that are left.
+/* ----------
+ * Arms
+ * ----------
  */
-static double
-smallest_loss(const Bandit *bandit)
-{
-	Sums		sums;
-	Learner		learner;
-	double		least = DBL_MAX;
 
-	sums_take_all(&sums, bandit, AccessShareLock);
-	sums_learner(&sums, bandit, &learner);
-	for (int i = 0; i < learner.params.arms; i++)
-	{
-		if (!bandit_is_retired(bandit, i))
-			least = Min(least, learner.z[i]);
-	}
-	return least;
+/*
+ * Look up a bandit whose arms a function shall change.  Nobody else changes it until
+ * the end of the transaction.
+ */
+static const Bandit *
+bandit_to_change_arms(FunctionCallInfo fcinfo, const char *function)
+{
+	int32		bandit_id = bandit_to_change(fcinfo, function)->bandit_id;
+
+	check_not_null(fcinfo, 1, "arm");
+	update_bandit("SELECT FROM dexp3.bandit WHERE bandit_id = $1 FOR UPDATE", bandit_id, NULL);
+	return bandit_to_change(fcinfo, function);
 }
 
 /*
- * bandit_add_arm(bandit, arm)
+ * Change the arms of a bandit: retire one, or add one if `retiring` is -1.
  *
  * A new arm starts with the smallest estimated loss of the others: it is drawn
  * about as often as the best of them until its own losses tell.  With 0 it would
  * be drawn always, with an average loss hardly ever.
+ *
+ * "self-tuned" takes what its losses exceed those of the best mixture by for the cost
+ * of delays.  So that a change of arms does not look like such a cost, it gets an
+ * offset with which the step size stays the same.
+ */
+static void
+change_arms(const Bandit *bandit, text *arm, int retiring)
+{
+	Oid			types[] = {INT4OID, TEXTOID, FLOAT8OID, FLOAT8OID, FLOAT8OID, TIMESTAMPTZOID};
+	Datum		values[lengthof(types)];
+	int			arms = bandit->params.arms;
+	double		fade = sums_fading(bandit, bandit->arms_changed_at);
+	double		offset = 0;
+	double		least = DBL_MAX;
+	double	   *z = palloc((arms + 1) * sizeof(double));
+	bool	   *retired = palloc0(arms + 1);
+	Sums		sums;
+	Learner		learner;
+
+	sums_take_all(&sums, bandit, AccessShareLock);
+	sums_learner(&sums, bandit, &learner);
+	for (int i = 0; i < arms; i++)
+	{
+		z[i] = learner.z[i];
+		retired[i] = i == retiring || bandit_is_retired(bandit, i);
+		if (!bandit_is_retired(bandit, i))
+			least = Min(least, z[i]);
+	}
+	z[arms] = least;
+	if (bandit->params.algorithm == SELF_TUNED)
+	{
+		double	   *weights = palloc((arms + 1) * sizeof(double));
+		LearnerParams params = learner.params;
+		Learner		after;
+
+		params.arms = retiring < 0 ? arms + 1 : arms;
+		learner_init(&after, &params, z);
+		learner_retire(&after, retired);
+		offset = fade * bandit->cost_offset - learner.cost +
+			learner_cost_for(&after, learner_step_size(&learner, NO_DELAY, weights), weights);
+	}
+
+	values[0] = Int32GetDatum(bandit->bandit_id);
+	values[1] = PointerGetDatum(arm);
+	values[2] = Float8GetDatum(least);
+	values[3] = Float8GetDatum(offset);
+	values[4] = Float8GetDatum(fade < 1e-150 ? 0 : fade);
+	values[5] = TimestampTzGetDatum(time_of_action());
+	/* SQL would make an error of a product that is too small */
+#define FADED_HEAD_START \
+	"ARRAY(SELECT CASE WHEN abs(h) < 1e-150 THEN 0 ELSE h * $5 END" \
+	" FROM unnest(head_start) WITH ORDINALITY AS u (h, i) ORDER BY i)"
+	(void) run_as_owner(retiring >= 0 ?
+						"UPDATE dexp3.bandit SET retired = retired || $2,"
+						" head_start = " FADED_HEAD_START ","
+						" cost_offset = $4, arms_changed_at = $6"
+						" WHERE bandit_id = $1 AND $3 IS NOT NULL" :
+						"UPDATE dexp3.bandit SET arms = arms || $2,"
+						" head_start = " FADED_HEAD_START " || array_fill(0::float8,"
+						"  ARRAY[cardinality(arms) - cardinality(head_start)]) || $3,"
+						" cost_offset = $4, arms_changed_at = $6"
+						" WHERE bandit_id = $1",
+						lengthof(types), types, values, NULL, NULL, NULL);
+}
+
+/*
+ * bandit_add_arm(bandit, arm)
  */
 Datum
 bandit_add_arm(PG_FUNCTION_ARGS)
 {
-	const Bandit *bandit = bandit_to_change(fcinfo, "bandit_add_arm()");
-	text	   *arm;
-	int			existing;
+	const Bandit *bandit = bandit_to_change_arms(fcinfo, "bandit_add_arm()");
+	text	   *arm = PG_GETARG_TEXT_PP(1);
+	int			existing = bandit_find_arm(bandit, arm);
 
-	check_not_null(fcinfo, 1, "arm");
-	arm = PG_GETARG_TEXT_PP(1);
-	existing = bandit_find_arm(bandit, arm);
 	if (existing >= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
@@ -403,13 +507,7 @@ bandit_add_arm(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("bandit \"%s\" has %d arms already, the retired ones included",
 						text_to_cstring(bandit->name), LEARNER_MAX_ARMS)));
-
-	update_bandit("UPDATE dexp3.bandit SET arms = arms || $2,"
-				  " head_start = head_start || array_fill(0::float8,"
-				  "  ARRAY[cardinality(arms) - cardinality(head_start)]) || $3"
-				  " WHERE bandit_id = $1 AND NOT $2 = ANY (arms) AND cardinality(arms) < "
-				  CppAsString2(LEARNER_MAX_ARMS),
-				  bandit->bandit_id, arm, smallest_loss(bandit));
+	change_arms(bandit, arm, -1);
 	PG_RETURN_VOID();
 }
 
@@ -419,14 +517,10 @@ bandit_add_arm(PG_FUNCTION_ARGS)
 Datum
 bandit_retire_arm(PG_FUNCTION_ARGS)
 {
-	const Bandit *bandit = bandit_to_change(fcinfo, "bandit_retire_arm()");
-	text	   *arm;
-	int			number;
-	int			left = 0;
+	const Bandit *bandit = bandit_to_change_arms(fcinfo, "bandit_retire_arm()");
+	text	   *arm = PG_GETARG_TEXT_PP(1);
+	int			number = bandit_find_arm(bandit, arm);
 
-	check_not_null(fcinfo, 1, "arm");
-	arm = PG_GETARG_TEXT_PP(1);
-	number = bandit_find_arm(bandit, arm);
 	if (number < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -437,18 +531,12 @@ bandit_retire_arm(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("arm \"%s\" of bandit \"%s\" has been retired already",
 						text_to_cstring(arm), text_to_cstring(bandit->name))));
-	for (int i = 0; i < bandit->params.arms; i++)
-		left += !bandit_is_retired(bandit, i);
-	if (left <= LEARNER_MIN_ARMS)
+	if (bandit->playable <= LEARNER_MIN_ARMS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot retire arm \"%s\" of bandit \"%s\", which has only %d arms left",
-						text_to_cstring(arm), text_to_cstring(bandit->name), left),
+						text_to_cstring(arm), text_to_cstring(bandit->name), bandit->playable),
 				 errhint("Add another arm first, or drop the bandit.")));
-
-	update_bandit("UPDATE dexp3.bandit SET retired = retired || $2"
-				  " WHERE bandit_id = $1 AND NOT $2 = ANY (retired)"
-				  " AND cardinality(arms) - cardinality(retired) > 2",
-				  bandit->bandit_id, arm, 0);
+	change_arms(bandit, arm, number);
 	PG_RETURN_VOID();
 }

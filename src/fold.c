@@ -22,6 +22,7 @@
 
 typedef struct Fold
 {
+	const Bandit *bandit;
 	Totals	   *totals;
 	const Moment *since;		/* what the checkpoint includes */
 	const Moment *moment;		/* what the result shall include */
@@ -64,10 +65,11 @@ visit_decision(void *context, const void *row)
 static void
 visit_feedback(void *context, const void *row)
 {
+	Fold	   *fold = context;
 	Addition	addition;
 
-	addition_of_feedback(&addition, row);
-	add(context, &addition);
+	addition_of_feedback(&addition, row, fold->bandit);
+	add(fold, &addition);
 }
 
 static void
@@ -101,9 +103,10 @@ check_removal(void *context, const void *row)
  * Visit the rows of a table that are new since the checkpoint.
  */
 static void
-scan_new(Fold *fold, LogTable table, int32 bandit_id, int32 epoch, Snapshot snapshot,
-		 LogVisitor visit)
+scan_new(Fold *fold, LogTable table, Snapshot snapshot, LogVisitor visit)
 {
+	int32		bandit_id = fold->bandit->bandit_id;
+	int32		epoch = fold->bandit->epoch;
 	const Moment *since = fold->since;
 
 	for (int i = 0; i < since->nrunning; i++)
@@ -119,11 +122,11 @@ scan_new(Fold *fold, LogTable table, int32 bandit_id, int32 epoch, Snapshot snap
 }
 
 static void
-scan_mine(Fold *fold, LogTable table, int32 bandit_id, int32 epoch, LogVisitor visit)
+scan_mine(Fold *fold, LogTable table, LogVisitor visit)
 {
 	if (fold->mine != 0)
-		log_scan(table, bandit_id, epoch, fold->mine, fold->mine + 1, SnapshotSelf,
-				 is_mine, visit, fold);
+		log_scan(table, fold->bandit->bandit_id, fold->bandit->epoch,
+				 fold->mine, fold->mine + 1, SnapshotSelf, is_mine, visit, fold);
 }
 
 /*
@@ -133,11 +136,12 @@ scan_mine(Fold *fold, LogTable table, int32 bandit_id, int32 epoch, LogVisitor v
  * started from.
  */
 int64
-fold_log(int32 bandit_id, int32 epoch, FoldFrom from, Snapshot snapshot,
-		 const Moment *moment, bool with_own_rows, Totals *totals, Frontier *frontier)
+fold_log(const Bandit *bandit, FoldFrom from, Snapshot snapshot, const Moment *moment,
+		 bool with_own_rows, Totals *totals, Frontier *frontier)
 {
 	Moment		since;
 	Fold		fold = {
+		.bandit = bandit,
 		.totals = totals,
 		.since = &since,
 		.moment = moment,
@@ -150,10 +154,10 @@ fold_log(int32 bandit_id, int32 epoch, FoldFrom from, Snapshot snapshot,
 	frontier_init(frontier);
 	progress_start(&fold.progress, "rows", 0);
 	if (from == FOLD_FROM_CHECKPOINT &&
-		checkpoint_read(bandit_id, epoch, totals, frontier, &since))
+		checkpoint_read(bandit->bandit_id, bandit->epoch, totals, frontier, &since))
 	{
-		scan_new(&fold, LOG_TRIMMED, bandit_id, epoch, snapshot, check_removal);
-		scan_mine(&fold, LOG_TRIMMED, bandit_id, epoch, check_removal);
+		scan_new(&fold, LOG_TRIMMED, snapshot, check_removal);
+		scan_mine(&fold, LOG_TRIMMED, check_removal);
 	}
 	if (!fold.usable)
 	{
@@ -166,16 +170,16 @@ fold_log(int32 bandit_id, int32 epoch, FoldFrom from, Snapshot snapshot,
 	checkpoint_events = counts_events(&totals->counts);
 	if (since.next == 0)
 	{
-		scan_new(&fold, LOG_TRIMMED, bandit_id, epoch, snapshot, visit_trimmed);
-		scan_mine(&fold, LOG_TRIMMED, bandit_id, epoch, visit_trimmed);
+		scan_new(&fold, LOG_TRIMMED, snapshot, visit_trimmed);
+		scan_mine(&fold, LOG_TRIMMED, visit_trimmed);
 	}
-	scan_new(&fold, LOG_DECISIONS, bandit_id, epoch, snapshot, visit_decision);
-	scan_new(&fold, LOG_FEEDBACK, bandit_id, epoch, snapshot, visit_feedback);
+	scan_new(&fold, LOG_DECISIONS, snapshot, visit_decision);
+	scan_new(&fold, LOG_FEEDBACK, snapshot, visit_feedback);
 
 	if (with_own_rows)
 	{
-		scan_mine(&fold, LOG_DECISIONS, bandit_id, epoch, visit_decision);
-		scan_mine(&fold, LOG_FEEDBACK, bandit_id, epoch, visit_feedback);
+		scan_mine(&fold, LOG_DECISIONS, visit_decision);
+		scan_mine(&fold, LOG_FEEDBACK, visit_feedback);
 	}
 	pfree(since.running);
 

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "bandit.h"
 #include "checkpoint.h"
 #include "progress.h"
 
@@ -16,7 +17,7 @@ typedef enum FoldFrom
 	FOLD_FROM_START
 } FoldFrom;
 
-extern int64 fold_log(int32 bandit_id, int32 epoch, FoldFrom from,
+extern int64 fold_log(const Bandit *bandit, FoldFrom from,
 					  Snapshot snapshot, const Moment *moment, bool with_own_rows,
 					  Totals *totals, Frontier *frontier);
 

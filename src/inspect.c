@@ -47,7 +47,7 @@ bandit_probabilities(PG_FUNCTION_ARGS)
 	sums_take_all(&sums, bandit, AccessShareLock);
 	sums_learner(&sums, bandit, &learner);
 	weights = palloc(learner.params.arms * sizeof(double));
-	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY),
+	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY, weights),
 							learner.retired, weights);
 	for (int i = 0; i < learner.params.arms; i++)
 	{
@@ -171,6 +171,9 @@ bandit_current_state(PG_FUNCTION_ARGS)
 	copy.cumulative_delay = learner.cumulative_delay;
 	copy.longest_delay = learner.longest_delay;
 	copy.lbck = learner.lbck;
+	copy.settled = learner.settled;
+	copy.total_loss = learner.total_loss;
+	copy.cost = learner.cost;
 	copy_vectors(bandit, &learner, &copy);
 	copy.open.nwords = 0;
 	for (int64 i = 0; i < open.n; i++)
@@ -204,10 +207,24 @@ same_sum(const char *name, int arm, double running, double folded, bool quietly)
 }
 
 /*
+ * Let sums refer to a moment, if that is later than the one to which they do.
+ */
+static void
+refer_to(Totals *totals, int64 half_lives)
+{
+	Counts		none;
+	double		scale;
+
+	counts_init(&none);
+	none.half_lives = half_lives;
+	totals_add_counts(totals, &none, &scale);
+}
+
+/*
  * Compare two totals.
  */
 static bool
-same_totals(const Totals *running, const Totals *folded, bool quietly)
+same_totals(Totals *running, Totals *folded, bool quietly)
 {
 	static const char *const names[NUM_ARM_SUMS] = {
 		[ARM_Z] = "z",
@@ -226,14 +243,20 @@ same_totals(const Totals *running, const Totals *folded, bool quietly)
 	const Counts *b = &folded->counts;
 	bool		same;
 
+	refer_to(running, b->half_lives);
+	refer_to(folded, a->half_lives);
 	same = same_sum("round", -1, a->decisions, b->decisions, quietly);
 	same &= same_sum("outstanding", -1, a->decisions - a->closed, b->decisions - b->closed, quietly);
 	same &= same_sum("skipped", -1, a->skipped, b->skipped, quietly);
 	same &= same_sum("expired", -1, a->expired, b->expired, quietly);
+	same &= same_sum("restricted", -1, a->restricted, b->restricted, quietly);
 	same &= same_sum("cumulative_delay", -1, a->cumulative_delay, b->cumulative_delay, quietly);
 	same &= same_sum("longest_delay", -1, fmax(a->announced_delay, a->longest_delay),
 					 fmax(b->announced_delay, b->longest_delay), quietly);
 	same &= same_sum("lbck", -1, a->lbck, b->lbck, quietly);
+	same &= same_sum("settled", -1, a->settled, b->settled, quietly);
+	same &= same_sum("total_loss", -1, a->total_loss, b->total_loss, quietly);
+	same &= same_sum("cost", -1, a->cost, b->cost, quietly);
 	for (int arm = 0; arm < Min(running->arms, folded->arms); arm++)
 	{
 		/* which rounds had ties is forgotten when rows are removed */

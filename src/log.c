@@ -144,6 +144,8 @@ form_decision(const DecisionRow *row, Datum *values, bool *nulls)
 
 	values[Anum_decision_subject - 1] = PointerGetDatum(row->subject);
 	nulls[Anum_decision_subject - 1] = row->subject == NULL;
+	values[Anum_decision_mass - 1] = Float8GetDatum(ticket->mass);
+	nulls[Anum_decision_mass - 1] = ticket->mass == 1;
 }
 
 void
@@ -212,6 +214,14 @@ log_append_feedback(const FeedbackRow *row)
 	values[Anum_feedback_expired - 1] = BoolGetDatum(true);
 	nulls[Anum_feedback_expired - 1] = row->settled_by != SETTLED_BY_EXPIRY;
 
+	/* only "self-tuned" has them */
+	values[Anum_feedback_baseline - 1] = Float8GetDatum(terms->baseline);
+	nulls[Anum_feedback_baseline - 1] = skipped || terms->baseline == 0;
+	values[Anum_feedback_mass - 1] = Float8GetDatum(terms->mass);
+	nulls[Anum_feedback_mass - 1] = skipped || terms->mass == 1;
+	values[Anum_feedback_decided_at - 1] = TimestampTzGetDatum(row->decided_at);
+	nulls[Anum_feedback_decided_at - 1] = row->decided_at == DT_NOBEGIN;
+
 	return insert_row(tables()->feedback, values, nulls, Natts_feedback, true);
 }
 
@@ -268,9 +278,15 @@ begin_row_by_id(RowScan *rows, Oid table, Oid index, Snapshot snapshot, int64 de
 }
 
 static double
+float8_or(Datum value, bool isnull, double otherwise)
+{
+	return isnull ? otherwise : DatumGetFloat8(value);
+}
+
+static double
 float8_or_zero(Datum value, bool isnull)
 {
-	return isnull ? 0 : DatumGetFloat8(value);
+	return float8_or(value, isnull, 0);
 }
 
 /*
@@ -310,6 +326,8 @@ read_decision(TupleTableSlot *slot, DecisionRow *row)
 							   nulls[Anum_decision_z - 1]);
 	ticket->m = float8_or_zero(values[Anum_decision_m - 1],
 							   nulls[Anum_decision_m - 1]);
+	ticket->mass = float8_or(values[Anum_decision_mass - 1],
+							 nulls[Anum_decision_mass - 1], 1);
 }
 
 static void
@@ -340,6 +358,12 @@ read_feedback(TupleTableSlot *slot, FeedbackRow *row)
 									 nulls[Anum_feedback_expected - 1]);
 	terms->lbck = float8_or_zero(values[Anum_feedback_lbck - 1],
 								 nulls[Anum_feedback_lbck - 1]);
+	terms->baseline = float8_or_zero(values[Anum_feedback_baseline - 1],
+									 nulls[Anum_feedback_baseline - 1]);
+	terms->mass = float8_or(values[Anum_feedback_mass - 1],
+							nulls[Anum_feedback_mass - 1], 1);
+	row->decided_at = nulls[Anum_feedback_decided_at - 1] ? DT_NOBEGIN :
+		DatumGetTimestampTz(values[Anum_feedback_decided_at - 1]);
 }
 
 /*
@@ -364,6 +388,11 @@ read_trimmed(TupleTableSlot *slot, TrimmedRow *row)
 	row->last_decision = DatumGetTimestampTz(values[Anum_trimmed_last_decision - 1]);
 	row->last_feedback = slot->tts_isnull[Anum_trimmed_last_feedback - 1] ? DT_NOBEGIN :
 		DatumGetTimestampTz(values[Anum_trimmed_last_feedback - 1]);
+	row->half_lives = DatumGetInt64(values[Anum_trimmed_half_lives - 1]);
+	row->settled = DatumGetFloat8(values[Anum_trimmed_settled - 1]);
+	row->total_loss = DatumGetFloat8(values[Anum_trimmed_total_loss - 1]);
+	row->cost = DatumGetFloat8(values[Anum_trimmed_cost - 1]);
+	row->restricted = DatumGetInt64(values[Anum_trimmed_restricted_rounds - 1]);
 
 	sums = DatumGetArrayTypeP(values[Anum_trimmed_sums - 1]);
 	if (ARR_NDIM(sums) != 2 || array_contains_nulls(sums))

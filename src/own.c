@@ -146,15 +146,33 @@ current_sums(int32 bandit_id, int32 epoch)
 	return sums;
 }
 
+/*
+ * Add counts.  *scale is what the sums of arms that come with them must be multiplied
+ * by.
+ */
 static void
-add_arm(OwnSums *sums, int arm, const double *more)
+add_counts(OwnSums *sums, const Counts *more, double *scale)
+{
+	double		own_scale = counts_add(&sums->counts, more, scale);
+	own_arms_iterator iterator;
+	OwnArm	   *own;
+
+	if (own_scale == 1)
+		return;
+	own_arms_start_iterate(sums->arms, &iterator);
+	while ((own = own_arms_iterate(sums->arms, &iterator)) != NULL)
+		own->sums[ARM_Z] *= own_scale;
+}
+
+static void
+add_arm(OwnSums *sums, int arm, const double *more, double scale)
 {
 	bool		found;
 	OwnArm	   *own = own_arms_insert(sums->arms, arm, &found);
 
 	if (!found)
 		memset(own->sums, 0, sizeof(own->sums));
-	arm_sums_add(own->sums, 1, more, 1, NUM_ARM_SUMS);
+	arm_sums_add(own->sums, 1, more, 1, NUM_ARM_SUMS, scale);
 }
 
 /*
@@ -164,10 +182,11 @@ void
 own_add(int32 bandit_id, int32 epoch, const Addition *addition)
 {
 	OwnSums    *sums = current_sums(bandit_id, epoch);
+	double		scale;
 
 	sums->learned |= addition->counts.closed > 0;
-	counts_add(&sums->counts, &addition->counts);
-	add_arm(sums, addition->arm, addition->sums);
+	add_counts(sums, &addition->counts, &scale);
+	add_arm(sums, addition->arm, addition->sums, scale);
 }
 
 /*
@@ -211,8 +230,9 @@ own_add_to(int32 bandit_id, int32 epoch, const Selection *selection, Totals *tot
 	{
 		own_arms_iterator iterator;
 		OwnArm	   *own;
+		double		scale;
 
-		counts_add(&totals->counts, &sums->counts);
+		totals_add_counts(totals, &sums->counts, &scale);
 		if (!sums->learned && selection->nsums < NUM_ARM_SUMS)
 			continue;			/* decisions alone matter to reports only */
 		own_arms_start_iterate(sums->arms, &iterator);
@@ -222,7 +242,7 @@ own_add_to(int32 bandit_id, int32 epoch, const Selection *selection, Totals *tot
 
 			if (arm >= 0 && arm < selection->arms)
 				arm_sums_add(totals->sums + arm, totals->arms, own->sums, 1,
-							 totals->nsums);
+							 totals->nsums, scale);
 		}
 	}
 }
@@ -249,13 +269,14 @@ merge_innermost(OwnBandit *bandit)
 	OwnSums    *sums = bandit->innermost;
 	own_arms_iterator iterator;
 	OwnArm	   *own;
+	double		scale;
 
 	sums->outer->checkpoint |= sums->checkpoint;
 	sums->outer->learned |= sums->learned;
-	counts_add(&sums->outer->counts, &sums->counts);
+	add_counts(sums->outer, &sums->counts, &scale);
 	own_arms_start_iterate(sums->arms, &iterator);
 	while ((own = own_arms_iterate(sums->arms, &iterator)) != NULL)
-		add_arm(sums->outer, own->arm, own->sums);
+		add_arm(sums->outer, own->arm, own->sums, scale);
 	drop_innermost(bandit);
 }
 
@@ -337,18 +358,19 @@ share_bandit(const OwnBandit *bandit, uint64 xact)
 	SharedEntry *entry;
 	own_arms_iterator iterator;
 	OwnArm	   *own;
+	double		scale;
 
 	if (sums == NULL)
 		return;					/* all was rolled back */
 	Assert(sums->outer == NULL);
 	entry = shared_lock_to_add(key_bandit_id(bandit->key), key_epoch(bandit->key), xact,
-							   &sums->counts, sums->checkpoint);
+							   &sums->counts, sums->checkpoint, &scale);
 	if (entry == NULL)
 		return;
 	own_arms_start_iterate(sums->arms, &iterator);
 	while ((own = own_arms_iterate(sums->arms, &iterator)) != NULL)
 	{
-		if (!shared_add_arm(entry, own->arm, own->sums))
+		if (!shared_add_arm(entry, own->arm, own->sums, scale))
 			return;
 	}
 	shared_unlock(entry);

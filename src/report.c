@@ -24,6 +24,7 @@
 PG_FUNCTION_INFO_V1(dexp3_bandit_id_of);
 PG_FUNCTION_INFO_V1(dexp3_checked_policy);
 PG_FUNCTION_INFO_V1(bandit_regret_bound);
+PG_FUNCTION_INFO_V1(bandit_regret_estimate);
 PG_FUNCTION_INFO_V1(dexp3_totals);
 PG_FUNCTION_INFO_V1(dexp3_arm_totals);
 
@@ -116,19 +117,60 @@ longest_delay_so_far(Sums *sums)
 	return fmax(counts->longest_delay, (double) (counts->decisions - oldest));
 }
 
-/*
- * Return the bound on the regret, in the bandit's own units.
- */
-static double
-regret_bound(Sums *sums, const Bandit *bandit, const Learner *learner, double delta)
+/* What is known about the regret, in the bandit's own units. */
+typedef struct Regret
 {
+	double		step_size;		/* of the next decision */
+	bool		has_bound;
+	double		bound;
+	bool		has_estimate;
+	double		estimate;
+} Regret;
+
+/*
+ * Find out about the regret.  Nobody can lose more than the whole range in each
+ * round.  Of "self-tuned" nothing is proven about arms that come and go, or that are
+ * not always allowed.
+ */
+static void
+find_regret(Sums *sums, const Bandit *bandit, const Learner *learner, double delta,
+			Regret *regret)
+{
+	Algorithm	algorithm = bandit->params.algorithm;
+	double		range = bandit->loss_high - bandit->loss_low;
+	double		rounds = (double) sums->totals.counts.decisions;
 	double		longest_delay = 0;
 
-	if (bandit->params.algorithm == DADA_IX)
+	if (algorithm == DADA_IX)
 		longest_delay = longest_delay_so_far(sums);
-	return learner_regret_bound(learner, (double) sums->totals.counts.skipped,
-								longest_delay, delta) *
-		(bandit->loss_high - bandit->loss_low);
+	regret->step_size = learner_step_size(learner, NO_DELAY,
+										  palloc(learner->params.arms * sizeof(double)));
+	regret->has_bound = learner_has_regret_bound(learner) &&
+		!(algorithm == SELF_TUNED && (bandit->arms_changed_at != DT_NOBEGIN ||
+									  sums->totals.counts.restricted > 0));
+	regret->bound = range *
+		fmin(rounds, learner_regret_bound(learner, regret->step_size,
+										  (double) sums->totals.counts.skipped,
+										  longest_delay, delta));
+	regret->has_estimate = algorithm == SELF_TUNED;
+	regret->estimate = range *
+		fmin(rounds, learner_regret_estimate(learner, regret->step_size));
+}
+
+/*
+ * Find out about the regret of the bandit that an SQL function is about.
+ */
+static void
+regret_of_argument(FunctionCallInfo fcinfo, const char *function, double delta,
+				   Regret *regret)
+{
+	const Bandit *bandit = bandit_argument(fcinfo, function);
+	Sums		sums;
+	Learner		learner;
+
+	sums_take_all(&sums, bandit, AccessShareLock);
+	sums_learner(&sums, bandit, &learner);
+	find_regret(&sums, bandit, &learner, delta, regret);
 }
 
 /*
@@ -137,13 +179,10 @@ regret_bound(Sums *sums, const Bandit *bandit, const Learner *learner, double de
 Datum
 bandit_regret_bound(PG_FUNCTION_ARGS)
 {
-	const Bandit *bandit;
+	Regret		regret;
 	double		delta;
-	Sums		sums;
-	Learner		learner;
 
 	check_not_null(fcinfo, 1, "delta");
-	bandit = bandit_argument(fcinfo, "bandit_regret_bound()");
 	delta = PG_GETARG_FLOAT8(1);
 	/* written so that NaN fails */
 	if (!(delta > 0 && delta < 1))
@@ -151,9 +190,24 @@ bandit_regret_bound(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("delta must be between 0 and 1, exclusively: %s",
 						number_text(delta))));
-	sums_take_all(&sums, bandit, AccessShareLock);
-	sums_learner(&sums, bandit, &learner);
-	PG_RETURN_FLOAT8(regret_bound(&sums, bandit, &learner, delta));
+	regret_of_argument(fcinfo, "bandit_regret_bound()", delta, &regret);
+	if (!regret.has_bound)
+		PG_RETURN_NULL();
+	PG_RETURN_FLOAT8(regret.bound);
+}
+
+/*
+ * bandit_regret_estimate(bandit)
+ */
+Datum
+bandit_regret_estimate(PG_FUNCTION_ARGS)
+{
+	Regret		regret;
+
+	regret_of_argument(fcinfo, "bandit_regret_estimate()", DEFAULT_DELTA, &regret);
+	if (!regret.has_estimate)
+		PG_RETURN_NULL();
+	PG_RETURN_FLOAT8(regret.estimate);
 }
 
 /*
@@ -166,9 +220,10 @@ dexp3_totals(PG_FUNCTION_ARGS)
 	const Counts *counts;
 	Sums		sums;
 	Learner		learner;
+	Regret		regret;
 	TupleDesc	tupdesc;
-	Datum		values[11];
-	bool		nulls[11] = {0};
+	Datum		values[12];
+	bool		nulls[12] = {0};
 	double		loss = 0;
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
@@ -176,6 +231,7 @@ dexp3_totals(PG_FUNCTION_ARGS)
 	bandit = bandit_argument(fcinfo, "dexp3.totals()");
 	sums_take(&sums, bandit, AccessShareLock, NUM_ARM_SUMS, 0, bandit->params.arms);
 	sums_learner(&sums, bandit, &learner);
+	find_regret(&sums, bandit, &learner, DEFAULT_DELTA, &regret);
 	counts = &sums.totals.counts;
 	for (int i = 0; i < sums.totals.arms; i++)
 		loss += totals_vector(&sums.totals, ARM_LOSS)[i];
@@ -187,13 +243,16 @@ dexp3_totals(PG_FUNCTION_ARGS)
 	values[4] = Float8GetDatum(counts->cumulative_delay);
 	values[5] = Int64GetDatum((int64) counts->longest_delay);
 	nulls[5] = counts->closed == 0;
-	values[6] = Float8GetDatum(learner_step_size(&learner, NO_DELAY));
+	values[6] = Float8GetDatum(regret.step_size);
 	values[7] = Float8GetDatum(loss);
-	values[8] = Float8GetDatum(regret_bound(&sums, bandit, &learner, DEFAULT_DELTA));
-	values[9] = TimestampTzGetDatum(counts->last_decision);
-	nulls[9] = counts->last_decision == DT_NOBEGIN;
-	values[10] = TimestampTzGetDatum(counts->last_feedback);
-	nulls[10] = counts->last_feedback == DT_NOBEGIN;
+	values[8] = Float8GetDatum(regret.bound);
+	nulls[8] = !regret.has_bound;
+	values[9] = Float8GetDatum(regret.estimate);
+	nulls[9] = !regret.has_estimate;
+	values[10] = TimestampTzGetDatum(counts->last_decision);
+	nulls[10] = counts->last_decision == DT_NOBEGIN;
+	values[11] = TimestampTzGetDatum(counts->last_feedback);
+	nulls[11] = counts->last_feedback == DT_NOBEGIN;
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
 }
 

@@ -48,6 +48,8 @@ typedef struct FeedbackRow
 	double		probability;	/* of the decision; 0 if skipped */
 	FeedbackTerms terms;		/* its arm is -1 if the row names none */
 	TimestampTz received_at;
+	TimestampTz decided_at;		/* of the decision, if the bandit has a
+								 * half-life; otherwise DT_NOBEGIN */
 } FeedbackRow;
 
 /*
@@ -61,11 +63,17 @@ typedef struct TrimmedRow
 	int64		rounds;			/* decisions, all of them settled */
 	int64		skipped;		/* how many of them were skipped ... */
 	int64		expired;		/* ... and how many expired */
+	int64		restricted;		/* see totals.h */
 	double		cumulative_delay;
 	double		longest_delay;
 	double		lbck;
 	TimestampTz last_decision;
 	TimestampTz last_feedback;	/* DT_NOBEGIN if there was none */
+	int64		half_lives;		/* these and z are relative to this moment, see
+								 * totals.h */
+	double		settled;
+	double		total_loss;
+	double		cost;
 
 	int			nsums;			/* vectors of sums, see totals.h ... */
 	int			arms;			/* ... of that length */

@@ -23,6 +23,7 @@
 #include "utils/timestamp.h"
 
 #include "arguments.h"
+#include "clock.h"
 #include "log.h"
 #include "own.h"
 #include "settle.h"
@@ -81,7 +82,8 @@ settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
 		.bandit_id = decision->bandit_id,
 		.epoch = decision->epoch,
 		.settled_by = settled_by,
-		.received_at = GetCurrentStatementStartTimestamp()
+		.received_at = time_of_action(),
+		.decided_at = bandit->half_life != 0 ? decision->decided_at : DT_NOBEGIN
 	};
 
 	/* the sums are of this arm alone */
@@ -92,8 +94,7 @@ settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
 		row.loss = loss;
 		row.probability = ticket.probability;
 		learner_feedback(&learner, &ticket,
-						 (loss - bandit->loss_low) / (bandit->loss_high - bandit->loss_low),
-						 &row.terms);
+						 bandit_scaled_loss(bandit, loss), &row.terms);
 	}
 	row.terms.arm = arm;
 	row.terms.delay = Max(learner.round - ticket.round, 0);
@@ -106,7 +107,7 @@ settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
 		return false;
 	if (bandit->retention != NULL)
 		check_still_there(row.decision_id);
-	sums_add_feedback(&row);
+	sums_add_feedback(&row, bandit);
 	return true;
 }
 
@@ -176,7 +177,7 @@ move_frontier(Sums *sums, Due *due, int64 max_settled, int64 max_looked_at)
 		.bandit_id = due->bandit->bandit_id,
 		.epoch = due->bandit->epoch,
 		.newest_round = sums->totals.counts.decisions,
-		.now = GetCurrentStatementStartTimestamp(),
+		.now = time_of_action(),
 		.is_due = is_due,
 		.settle = settle_due,
 		.context = due,
@@ -230,7 +231,7 @@ expiry_time(const Bandit *bandit)
 	if (bandit->feedback_window == NULL)
 		return DT_NOBEGIN;
 	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
-												   TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
+												   TimestampTzGetDatum(time_of_action()),
 												   IntervalPGetDatum(bandit->feedback_window)));
 }
 

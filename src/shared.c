@@ -43,6 +43,7 @@
 #include "utils/timestamp.h"
 
 #include "checkpoint.h"
+#include "clock.h"
 #include "compat.h"
 #include "shared.h"
 
@@ -318,6 +319,9 @@ is_of(const SharedEntry *entry, const SharedLog *log)
 	return is_valid(entry) && entry->identity == log->identity;
 }
 
+/*
+ * View the sums of arms of an entry.  Its counts are elsewhere.
+ */
 static void
 entry_totals(const SharedEntry *entry, Totals *totals)
 {
@@ -338,6 +342,21 @@ is_covered(const SharedEntry *entry, uint64 xact)
 	entry_totals(entry, &totals);
 	moment.running = (uint64 *) ((char *) totals.sums + totals_sums_size(&totals));
 	return moment_includes(&moment, xact);
+}
+
+/*
+ * Add counts.  *scale is what the sums of arms that come with them must be multiplied
+ * by.
+ */
+static void
+add_counts(SharedEntry *entry, const Counts *more, double *scale)
+{
+	Totals		totals;
+
+	entry_totals(entry, &totals);
+	totals.counts = entry->counts;
+	totals_add_counts(&totals, more, scale);
+	entry->counts = totals.counts;
 }
 
 static void
@@ -484,7 +503,7 @@ shared_read(const SharedLog *log, const Selection *selection, Totals *totals,
 	*log_arms = entry->arms;
 	*checkpoint_due = counts_events(&entry->counts) - entry->checkpoint_events >=
 		checkpoint_due_after(entry->size);
-	pg_atomic_write_u64(&entry->last_used, (uint64) GetCurrentStatementStartTimestamp());
+	pg_atomic_write_u64(&entry->last_used, (uint64) time_of_action());
 	shared_unlock(entry);
 	return true;
 }
@@ -581,7 +600,7 @@ limit_memory(Size wanted)
 		if (oldest == PG_INT64_MAX)
 			break;				/* nothing is left */
 		if (oldest >= before)
-			before = oldest + Max(GetCurrentStatementStartTimestamp() - oldest, 0) / 2 + 1;
+			before = oldest + Max(time_of_action() - oldest, 0) / 2 + 1;
 	}
 }
 
@@ -651,7 +670,7 @@ begin_entry(void *argument)
 	counts_init(&entry->counts);
 	frontier_init(&entry->frontier);
 	entry->checkpointer = 0;
-	pg_atomic_write_u64(&entry->last_used, (uint64) GetCurrentStatementStartTimestamp());
+	pg_atomic_write_u64(&entry->last_used, (uint64) time_of_action());
 	entry->number = pg_atomic_add_fetch_u64(&control->number, 1);
 	entry->generation = generation;
 
@@ -690,6 +709,7 @@ shared_finish_build(const Totals *totals, Frontier *frontier,
 	SharedEntry *entry = dshash_find(table, &building_key, true);
 	uint64		number = building;
 	Totals		sums;
+	double		scale;
 
 	building = 0;
 	if (entry == NULL)
@@ -705,10 +725,10 @@ shared_finish_build(const Totals *totals, Frontier *frontier,
 		remove_entry(entry);	/* the bandit has got arms meanwhile */
 		return;
 	}
+	add_counts(entry, &totals->counts, &scale);
 	for (int arm = 0; arm < totals->arms; arm++)
 		arm_sums_add(sums.sums + arm, sums.arms, totals->sums + arm, totals->arms,
-					 NUM_ARM_SUMS);
-	counts_add(&entry->counts, &totals->counts);
+					 NUM_ARM_SUMS, scale);
 	frontier->entry = number;
 	frontier_copy(&entry->frontier, frontier);
 	entry->checkpoint_events = checkpoint_events;
@@ -742,12 +762,12 @@ shared_abandon_build(void)
 
 /*
  * Add the counts of a transaction that has been committed, perhaps with a
- * checkpoint, and return the entry for its arms; NULL if there is nothing to be
- * added to.
+ * checkpoint, and return the entry for its arms, whose sums are to be multiplied by
+ * *scale; NULL if there is nothing to be added to.
  */
 SharedEntry *
 shared_lock_to_add(int32 bandit_id, int32 epoch, uint64 xact, const Counts *counts,
-				   bool checkpoint)
+				   bool checkpoint, double *scale)
 {
 	SharedEntry *entry = lock_entry(bandit_id, epoch, true);
 
@@ -758,7 +778,7 @@ shared_lock_to_add(int32 bandit_id, int32 epoch, uint64 xact, const Counts *coun
 		shared_unlock(entry);
 		return NULL;
 	}
-	counts_add(&entry->counts, counts);
+	add_counts(entry, counts, scale);
 	if (checkpoint && entry->checkpointer == xact)
 	{
 		entry->checkpointer = 0;
@@ -772,7 +792,7 @@ shared_lock_to_add(int32 bandit_id, int32 epoch, uint64 xact, const Counts *coun
  * remove the entry and return false.
  */
 bool
-shared_add_arm(SharedEntry *entry, int arm, const double *sums)
+shared_add_arm(SharedEntry *entry, int arm, const double *sums, double scale)
 {
 	Totals		totals;
 
@@ -782,6 +802,6 @@ shared_add_arm(SharedEntry *entry, int arm, const double *sums)
 		return false;
 	}
 	entry_totals(entry, &totals);
-	arm_sums_add(totals.sums + arm, totals.arms, sums, 1, NUM_ARM_SUMS);
+	arm_sums_add(totals.sums + arm, totals.arms, sums, 1, NUM_ARM_SUMS, scale);
 	return true;
 }

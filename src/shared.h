@@ -50,8 +50,10 @@ typedef struct SharedEntry SharedEntry;
 extern void shared_attach(void);
 extern bool shared_without_failing(void (*action) (void *), void *argument);
 extern SharedEntry *shared_lock_to_add(int32 bandit_id, int32 epoch, uint64 xact,
-									   const Counts *counts, bool checkpoint);
-extern bool shared_add_arm(SharedEntry *entry, int arm, const double *sums);
+									   const Counts *counts, bool checkpoint,
+									   double *scale);
+extern bool shared_add_arm(SharedEntry *entry, int arm, const double *sums,
+						   double scale);
 extern void shared_unlock(SharedEntry *entry);
 extern void shared_remove(int32 bandit_id, int32 epoch);
 extern void shared_invalidate_all(void);

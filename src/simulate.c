@@ -30,7 +30,9 @@ enum
 	ARG_LOSSES,
 	ARG_DELAYS,
 	ARG_PARAMS,					/* algorithm ... step_scale, 5 arguments */
-	ARG_SEED = ARG_PARAMS + 5
+	ARG_SEED = ARG_PARAMS + 5,
+	ARG_OPTIMISM,
+	ARG_HALF_LIFE
 };
 
 #define NEVER			(-1)
@@ -218,7 +220,7 @@ play(const Environment *environment, Learner *learner,
 
 /*
  * bandit_simulate(losses, delays, algorithm, skipping, patience, max_delay,
- *				   step_scale, seed)
+ *				   step_scale, seed, optimism, half_life)
  */
 Datum
 bandit_simulate(PG_FUNCTION_ARGS)
@@ -231,7 +233,8 @@ bandit_simulate(PG_FUNCTION_ARGS)
 
 	check_not_null(fcinfo, ARG_LOSSES, "losses");
 	read_losses(PG_GETARG_ARRAYTYPE_P(ARG_LOSSES), &environment);
-	argument_params(fcinfo, ARG_PARAMS, environment.arms, &params);
+	argument_params(fcinfo, ARG_PARAMS, ARG_OPTIMISM, environment.arms, &params);
+	argument_half_life(fcinfo, ARG_HALF_LIFE, &params);
 	if (!PG_ARGISNULL(ARG_DELAYS))
 		read_delays(PG_GETARG_ARRAYTYPE_P(ARG_DELAYS), &environment);
 	if (seeded)

@@ -20,8 +20,8 @@
 static Size
 state_size(Algorithm algorithm, int32 arms, int64 open_nwords)
 {
-	Size		size = offsetof(BanditState, vectors) +
-		NUM_VECTORS(algorithm) * (Size) arms * sizeof(double);
+	Size		size = offsetof(BanditState, values) +
+		(NUM_SCALARS(algorithm) + NUM_VECTORS(algorithm) * (Size) arms) * sizeof(double);
 
 	if (open_nwords > MAX_OPEN_WORDS)
 		ereport(ERROR,
@@ -51,16 +51,21 @@ state_make(const LearnerParams *params, int64 open_nwords)
 	state->patience = params->patience;
 	state->max_delay = params->max_delay;
 	state->step_scale = params->step_scale;
+	if (params->algorithm == SELF_TUNED)
+	{
+		state->values[STATE_OPTIMISM] = params->optimism;
+		state->values[STATE_HALF_LIFE] = params->half_life;
+	}
 	state->open_nwords = open_nwords;
 
-	learner_init(&learner, params, state->vectors);
+	learner_init(&learner, params, state_vectors(state));
 	state->longest_delay = learner.longest_delay;
 	return state;
 }
 
 /*
- * Return the parameters of the state's learner.  This reads only the fixed
- * fields, and they need not have been checked.
+ * Return the parameters of the state's learner.  They need not have been checked; the
+ * state must have its scalars.
  */
 LearnerParams
 state_params(const BanditState *state)
@@ -74,6 +79,11 @@ state_params(const BanditState *state)
 		.step_scale = state->step_scale
 	};
 
+	if (state->algorithm == SELF_TUNED)
+	{
+		params.optimism = state->values[STATE_OPTIMISM];
+		params.half_life = state->values[STATE_HALF_LIFE];
+	}
 	return params;
 }
 
@@ -86,16 +96,22 @@ state_view(BanditState *state, Learner *learner)
 {
 	LearnerParams params = state_params(state);
 
-	learner_init(learner, &params, state->vectors);
+	learner_init(learner, &params, state_vectors(state));
 	learner->round = state->round;
 	learner->outstanding = state->outstanding;
 	learner->cumulative_delay = state->cumulative_delay;
 	learner->longest_delay = state->longest_delay;
 	learner->lbck = state->lbck;
+	if (params.algorithm == SELF_TUNED)
+	{
+		learner->settled = state->values[STATE_SETTLED];
+		learner->total_loss = state->values[STATE_TOTAL_LOSS];
+		learner->cost = state->values[STATE_COST];
+	}
 	learner->open.first_word = state->open_first_word;
 	learner->open.nwords = state->open_nwords;
 	learner->open.words = (uint64_t *)
-		(state->vectors + NUM_VECTORS(params.algorithm) * (Size) params.arms);
+		(state_vectors(state) + NUM_VECTORS(params.algorithm) * (Size) params.arms);
 }
 
 /*
@@ -109,6 +125,12 @@ state_store(BanditState *state, const Learner *learner)
 	state->cumulative_delay = learner->cumulative_delay;
 	state->longest_delay = learner->longest_delay;
 	state->lbck = learner->lbck;
+	if (learner->params.algorithm == SELF_TUNED)
+	{
+		state->values[STATE_SETTLED] = learner->settled;
+		state->values[STATE_TOTAL_LOSS] = learner->total_loss;
+		state->values[STATE_COST] = learner->cost;
+	}
 	state->open_first_word = learner->open.first_word;
 	state->open_nwords = learner->open.nwords;
 	SET_VARSIZE(state, state_size(learner->params.algorithm,
@@ -117,9 +139,49 @@ state_store(BanditState *state, const Learner *learner)
 }
 
 static bool
+is_amount(double x)
+{
+	return isfinite(x) && !signbit(x);
+}
+
+static bool
 is_count(double x)
 {
-	return isfinite(x) && !signbit(x) && x == floor(x);
+	return is_amount(x) && x == floor(x);
+}
+
+/*
+ * Is this a sum that may be negative?  Of the two zeros only one is canonical.
+ */
+static bool
+is_sum(double x)
+{
+	return fabs(x) <= LEARNER_MAX_SUM && !(x == 0 && signbit(x));
+}
+
+/*
+ * Check the sums that only "self-tuned" has.  Each settled decision counts at most
+ * twice, see learner.h.
+ */
+static const char *
+self_tuned_problem(const BanditState *state, const Learner *learner)
+{
+	double		most = 2 * (double) (state->round - state->outstanding);
+
+	if (state->algorithm != SELF_TUNED)
+		return NULL;
+	if (!is_amount(learner->settled) || learner->settled > most)
+		return "its number of settled rounds is out of range";
+	if (!is_amount(learner->total_loss) || learner->total_loss > most)
+		return "its total loss is out of range";
+	if (!is_sum(learner->cost))
+		return "its cost is out of range";
+	for (int32 i = 0; i < state->arms; i++)
+	{
+		if (!is_sum(learner->z[i]))
+			return "a sum of loss estimates is out of range";
+	}
+	return NULL;
 }
 
 /*
@@ -135,7 +197,7 @@ state_problem(const BanditState *state)
 	double		rounds;
 	Size		nvalues;
 
-	if (VARSIZE(state) < offsetof(BanditState, vectors))
+	if (VARSIZE(state) < offsetof(BanditState, values))
 		return "its size is wrong";
 	if (state->version != BANDIT_STATE_VERSION)
 		return "its format version is not supported";
@@ -143,6 +205,9 @@ state_problem(const BanditState *state)
 		return "its reserved bytes are not zero";
 	if (state->skipping > 1)
 		return "its skipping flag is not a boolean";
+	if (VARSIZE(state) < offsetof(BanditState, values) +
+		NUM_SCALARS(state->algorithm) * sizeof(double))
+		return "its size is wrong";
 
 	params = state_params(state);
 	problem = learner_params_problem(&params);
@@ -169,14 +234,17 @@ state_problem(const BanditState *state)
 		state->longest_delay < state->max_delay ||
 		(state->longest_delay != 0 && state->algorithm != DEDA))
 		return "its longest delay is out of range";
-	if (!isfinite(state->lbck) || signbit(state->lbck) ||
+	if (!is_amount(state->lbck) ||
 		(state->lbck != 0 && state->algorithm != DEDA))
 		return "its lbck is out of range";
+	problem = self_tuned_problem(state, &learner);
+	if (problem != NULL)
+		return problem;
 
 	nvalues = NUM_VECTORS(state->algorithm) * (Size) state->arms;
-	for (Size i = 0; i < nvalues; i++)
+	for (Size i = 0; i < nvalues && state->algorithm != SELF_TUNED; i++)
 	{
-		if (!isfinite(state->vectors[i]) || signbit(state->vectors[i]))
+		if (!is_amount(learner.z[i]))
 			return "a sum of loss estimates is not a finite, non-negative number";
 	}
 

@@ -43,13 +43,32 @@ typedef struct BanditState
 	double		lbck;
 	int64		open_first_word;
 	int64		open_nwords;
-	double		vectors[FLEXIBLE_ARRAY_MEMBER];
+	double		values[FLEXIBLE_ARRAY_MEMBER];
 
 	/*
-	 * vectors holds z, and with DEDA also m, z_tie and m_tie, each of length
-	 * arms.  The open_nwords words of the set of open rounds follow.
+	 * values holds, with SELF_TUNED, the numbers of StateScalar; then z, and
+	 * with DEDA also m, z_tie and m_tie, each of length arms.  The open_nwords
+	 * words of the set of open rounds follow.
 	 */
 } BanditState;
+
+/* What only SELF_TUNED has. */
+typedef enum StateScalar
+{
+	STATE_OPTIMISM,
+	STATE_HALF_LIFE,
+	STATE_SETTLED,
+	STATE_TOTAL_LOSS,
+	STATE_COST
+} StateScalar;
+
+#define NUM_SCALARS(algorithm)	((algorithm) == SELF_TUNED ? STATE_COST + 1 : 0)
+
+static inline double *
+state_vectors(BanditState *state)
+{
+	return state->values + NUM_SCALARS(state->algorithm);
+}
 
 extern BanditState *state_make(const LearnerParams *params, int64 open_nwords);
 extern const char *state_problem(const BanditState *state);

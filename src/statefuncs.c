@@ -116,10 +116,12 @@ datum_to_ticket(Datum datum, Ticket *ticket)
 	ticket->gamma = DatumGetFloat8(values[TICKET_GAMMA]);
 	ticket->z = DatumGetFloat8(values[TICKET_Z]);
 	ticket->m = DatumGetFloat8(values[TICKET_M]);
+	ticket->mass = 1;
 }
 
 /*
- * bandit_new(arms, algorithm, skipping, patience, max_delay, step_scale)
+ * bandit_new(arms, algorithm, skipping, patience, max_delay, step_scale, optimism,
+ *	half_life)
  */
 Datum
 bandit_new(PG_FUNCTION_ARGS)
@@ -127,7 +129,8 @@ bandit_new(PG_FUNCTION_ARGS)
 	LearnerParams params;
 
 	check_not_null(fcinfo, 0, "arms");
-	argument_params(fcinfo, 1, PG_GETARG_INT32(0), &params);
+	argument_params(fcinfo, 1, 6, PG_GETARG_INT32(0), &params);
+	argument_half_life(fcinfo, 7, &params);
 	PG_RETURN_BANDIT_STATE(state_make(&params, 0));
 }
 
@@ -217,8 +220,8 @@ bandit_probabilities_of_state(PG_FUNCTION_ARGS)
 
 	state_view(state, &learner);
 	weights = palloc(sizeof(double) * learner.params.arms);
-	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY), NULL,
-							weights);
+	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY, weights),
+							NULL, weights);
 	elements = palloc(sizeof(Datum) * learner.params.arms);
 	for (int i = 0; i < learner.params.arms; i++)
 		elements[i] = Float8GetDatum(weights[i] / total);
@@ -234,9 +237,11 @@ Datum
 bandit_step_size(PG_FUNCTION_ARGS)
 {
 	Learner		learner;
+	double	   *weights;
 
 	state_view(PG_GETARG_BANDIT_STATE(0), &learner);
-	PG_RETURN_FLOAT8(learner_step_size(&learner, NO_DELAY));
+	weights = palloc(sizeof(double) * learner.params.arms);
+	PG_RETURN_FLOAT8(learner_step_size(&learner, NO_DELAY, weights));
 }
 
 /*

@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(bandit_state_recv);
 PG_FUNCTION_INFO_V1(bandit_state_send);
 PG_FUNCTION_INFO_V1(bandit_state_to_jsonb);
 
-/* The names of the vectors, in the order of BanditState.vectors. */
+/* The names of the vectors, in the order of BanditState.values. */
 static const char *const vector_names[] = {"z", "m", "z_tie", "m_tie"};
 
 /* ----------
@@ -71,7 +71,6 @@ state_to_text(BanditState *state)
 	StringInfoData buf;
 	Learner		learner;
 	const LearnerParams *params = &learner.params;
-	bool		deda = state->algorithm == DEDA;
 
 	state_view(state, &learner);
 
@@ -79,7 +78,16 @@ state_to_text(BanditState *state)
 	appendStringInfo(&buf, "{\"version\": %d, \"algorithm\": \"%s\", \"arms\": %d",
 					 state->version, algorithm_name(params->algorithm),
 					 params->arms);
-	if (!deda)
+	if (params->algorithm == SELF_TUNED)
+		appendStringInfo(&buf, ", \"optimism\": %s, \"half_life\": %s",
+						 double_to_shortest_decimal(params->optimism),
+						 params->half_life == NO_HALF_LIFE ? "null" :
+						 double_to_shortest_decimal(params->half_life));
+	else if (params->algorithm == DEDA)
+		appendStringInfo(&buf, ", \"max_delay\": %s",
+						 params->max_delay == NO_DELAY ? "null" :
+						 psprintf("%d", params->max_delay));
+	else
 	{
 		appendStringInfo(&buf, ", \"skipping\": %s",
 						 params->skipping ? "true" : "false");
@@ -88,10 +96,6 @@ state_to_text(BanditState *state)
 		appendStringInfo(&buf, ", \"step_scale\": %s",
 						 double_to_shortest_decimal(params->step_scale));
 	}
-	else if (params->max_delay == NO_DELAY)
-		appendStringInfoString(&buf, ", \"max_delay\": null");
-	else
-		appendStringInfo(&buf, ", \"max_delay\": %d", params->max_delay);
 
 	appendStringInfo(&buf, ", \"round\": " INT64_FORMAT, learner.round);
 	if (params->skipping)
@@ -101,13 +105,18 @@ state_to_text(BanditState *state)
 						 learner.outstanding);
 	appendStringInfo(&buf, ", \"cumulative_delay\": %s",
 					 double_to_shortest_decimal(learner.cumulative_delay));
-	if (deda)
+	if (params->algorithm == DEDA)
 		appendStringInfo(&buf, ", \"longest_delay\": %s, \"lbck\": %s",
 						 double_to_shortest_decimal(learner.longest_delay),
 						 double_to_shortest_decimal(learner.lbck));
+	if (params->algorithm == SELF_TUNED)
+		appendStringInfo(&buf, ", \"settled\": %s, \"total_loss\": %s, \"cost\": %s",
+						 double_to_shortest_decimal(learner.settled),
+						 double_to_shortest_decimal(learner.total_loss),
+						 double_to_shortest_decimal(learner.cost));
 	for (int i = 0; i < NUM_VECTORS(params->algorithm); i++)
 		append_vector(&buf, vector_names[i],
-					  state->vectors + (Size) i * params->arms, params->arms);
+					  state_vectors(state) + (Size) i * params->arms, params->arms);
 	appendStringInfoChar(&buf, '}');
 	return buf.data;
 }
@@ -272,18 +281,30 @@ read_params(StateReader *reader, LearnerParams *params)
 	if (value != NULL &&
 		!algorithm_by_name(pnstrdup(value->val.string.val, value->val.string.len),
 						   &params->algorithm))
-		reject(reader, "Key \"algorithm\" must be \"dada\", \"dada-ix\" or \"deda\".");
+		reject(reader, "Key \"algorithm\" must be \"self-tuned\", \"dada\", \"dada-ix\" or \"deda\".");
 	params->arms = read_int(reader, "arms", LEARNER_MIN_ARMS, LEARNER_MAX_ARMS);
 
 	params->max_delay = NO_DELAY;
 	params->step_scale = 1;
+	if (params->algorithm == SELF_TUNED)
+	{
+		params->optimism = read_double(reader, "optimism");
+		value = read_field(reader, "half_life", jbvNull);
+		if (value != NULL && value->type == jbvNumeric)
+		{
+			params->half_life = number_to_double(value);
+			if (params->half_life == NO_HALF_LIFE)
+				reject(reader, "Key \"half_life\" must not be 0.");
+		}
+	}
 	if (params->algorithm == DEDA)
 	{
 		value = read_field(reader, "max_delay", jbvNull);
 		if (value != NULL && value->type == jbvNumeric)
 			params->max_delay = check_int(reader, "max_delay", value, 0, PG_INT32_MAX);
-		return;
 	}
+	if (params->algorithm != DADA && params->algorithm != DADA_IX)
+		return;
 
 	value = read_field(reader, "skipping", jbvBool);
 	params->skipping = value != NULL && value->val.boolean;
@@ -423,9 +444,15 @@ read_state(StateReader *reader)
 		learner.longest_delay = read_double(reader, "longest_delay");
 		learner.lbck = read_double(reader, "lbck");
 	}
+	if (params.algorithm == SELF_TUNED)
+	{
+		learner.settled = read_double(reader, "settled");
+		learner.total_loss = read_double(reader, "total_loss");
+		learner.cost = read_double(reader, "cost");
+	}
 	for (int i = 0; i < NUM_VECTORS(params.algorithm); i++)
 		read_vector(reader, vector_names[i],
-					state->vectors + (Size) i * params.arms, params.arms);
+					state_vectors(state) + (Size) i * params.arms, params.arms);
 	check_no_more_fields(reader);
 	if (reader->failed)
 		return NULL;
@@ -490,11 +517,11 @@ bandit_state_recv(PG_FUNCTION_ARGS)
 {
 	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
 	Size		size = VARHDRSZ + buf->len - buf->cursor;
-	BanditState *state = palloc0(Max(size, offsetof(BanditState, vectors)));
+	BanditState *state = palloc0(Max(size, offsetof(BanditState, values)));
 	uint64	   *words = (uint64 *) &state->step_scale;
 	const char *problem;
 
-	SET_VARSIZE(state, Max(size, offsetof(BanditState, vectors)));
+	SET_VARSIZE(state, Max(size, offsetof(BanditState, values)));
 	state->version = pq_getmsgbyte(buf);
 	if (state->version != BANDIT_STATE_VERSION)
 		ereport(ERROR,

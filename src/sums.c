@@ -19,6 +19,7 @@
 #include "utils/timestamp.h"
 
 #include "bandit.h"
+#include "clock.h"
 #include "fold.h"
 #include "log.h"
 #include "own.h"
@@ -40,7 +41,7 @@ pass_settled(const SharedLog *log, const Totals *totals, Frontier *frontier,
 		.bandit_id = log->bandit_id,
 		.epoch = log->epoch,
 		.newest_round = totals->counts.decisions,
-		.now = GetCurrentStatementStartTimestamp(),
+		.now = time_of_action(),
 		.max_looked_at = max_looked_at
 	};
 
@@ -60,8 +61,8 @@ fold(const SharedLog *log, const Bandit *bandit, Snapshot snapshot, const Moment
 	int64		checkpoint_events;
 
 	totals_init(totals, NUM_ARM_SUMS, bandit->params.arms);
-	checkpoint_events = fold_log(log->bandit_id, log->epoch, FOLD_FROM_CHECKPOINT,
-								 snapshot, moment, with_own_rows, totals, frontier);
+	checkpoint_events = fold_log(bandit, FOLD_FROM_CHECKPOINT, snapshot, moment,
+								 with_own_rows, totals, frontier);
 	if (checkpoint_events == 0 && bandit->needs_frontier && !RecoveryInProgress())
 		pass_settled(log, totals, frontier, PG_INT64_MAX);
 	return checkpoint_events;
@@ -168,6 +169,44 @@ sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode, int nsums, int fi
 		own_add_to(log->bandit_id, log->epoch, &sums->selection, &sums->totals);
 }
 
+static double
+limit(double sum)
+{
+	/* never -0, which is not canonical */
+	return fmax(fmin(sum, LEARNER_MAX_SUM), -LEARNER_MAX_SUM) + 0.0;
+}
+
+/*
+ * Return how much something counts that happened at a time.
+ */
+double
+sums_fading(const Bandit *bandit, TimestampTz time)
+{
+	double		age = (double) (time_of_action() - time);
+
+	return bandit->half_life == 0 ? 1 : exp2(-fmax(age, 0) / (double) bandit->half_life);
+}
+
+/*
+ * Give a "self-tuned" learner its sums, as they are weighted at this moment.  What a
+ * row was given by hand must not become too large.
+ */
+static void
+weigh_sums(const Counts *counts, const Bandit *bandit, Learner *learner)
+{
+	double		scale = 1;
+
+	/* a clock that was far ahead for a moment must not make an infinity */
+	if (bandit->half_life != 0)
+		scale = exp2(fmin(-half_lives_between(time_of_action(), bandit->half_life,
+											  counts->half_lives), 1000));
+	learner->settled = fmax(limit(scale * counts->settled), 0);
+	learner->total_loss = fmax(limit(scale * counts->total_loss), 0);
+	learner->cost = limit(scale * counts->cost);
+	for (int i = 0; i < learner->params.arms; i++)
+		learner->z[i] = limit(scale * learner->z[i]);
+}
+
 /*
  * Make a learner of sums, once.  It takes the sums over: to z comes what arms
  * began with.  Its arms are the selected ones.
@@ -181,16 +220,21 @@ sums_learner(const Sums *sums, const Bandit *bandit, Learner *learner)
 	const Totals *totals = &sums->totals;
 	const Counts *counts = &totals->counts;
 	int			first_arm = sums->selection.first_arm;
+	double		fade = sums_fading(bandit, bandit->arms_changed_at);
 	LearnerParams params = bandit->params;
 
 	params.arms = totals->arms;
 	learner_init(learner, &params, totals_vector(totals, ARM_Z));
 	if (bandit->retired != NULL && totals->arms == bandit->params.arms)
 		learner_retire(learner, bandit->retired);
+	learner->playable = bandit->playable;
+	if (params.algorithm == SELF_TUNED)
+		weigh_sums(counts, bandit, learner);
+	learner->cost += fade * bandit->cost_offset;
 	if (bandit->head_start != NULL)
 	{
 		for (int i = 0; i < totals->arms; i++)
-			learner->z[i] += bandit->head_start[first_arm + i];
+			learner->z[i] += fade * bandit->head_start[first_arm + i];
 	}
 	learner->round = counts->decisions;
 	learner->outstanding = Max(counts->decisions - counts->closed, 0);
@@ -224,11 +268,11 @@ sums_add_decision(const DecisionRow *row)
 }
 
 void
-sums_add_feedback(const FeedbackRow *row)
+sums_add_feedback(const FeedbackRow *row, const Bandit *bandit)
 {
 	Addition	addition;
 
-	addition_of_feedback(&addition, row);
+	addition_of_feedback(&addition, row, bandit);
 	own_add(row->bandit_id, row->epoch, &addition);
 }
 
@@ -366,8 +410,7 @@ sums_take_twice(const Bandit *bandit, Totals *running, Totals *folded)
 
 	moment_of_snapshot(&moment, snapshot);
 	totals_init(folded, NUM_ARM_SUMS, arms);
-	(void) fold_log(before.log.bandit_id, before.log.epoch, FOLD_FROM_START,
-					snapshot, &moment, true, folded, &frontier);
+	(void) fold_log(bandit, FOLD_FROM_START, snapshot, &moment, true, folded, &frontier);
 	UnregisterSnapshot(snapshot);
 	*running = before.totals;
 }

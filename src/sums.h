@@ -21,6 +21,7 @@ typedef struct Sums
 
 extern void sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode,
 					  int nsums, int first_arm, int arms);
+extern double sums_fading(const Bandit *bandit, TimestampTz time);
 extern void sums_learner(const Sums *sums, const Bandit *bandit, Learner *learner);
 extern bool sums_write_checkpoint(const Sums *sums, const Bandit *bandit,
 								  Moment *covered);
@@ -37,6 +38,6 @@ sums_take_all(Sums *sums, const Bandit *bandit, LOCKMODE lockmode)
 
 /* Count a row that this transaction has just written. */
 extern void sums_add_decision(const DecisionRow *row);
-extern void sums_add_feedback(const FeedbackRow *row);
+extern void sums_add_feedback(const FeedbackRow *row, const Bandit *bandit);
 
 #endif							/* DEXP3_SUMS_H */

@@ -35,7 +35,11 @@ enum
 	Anum_bandit_clamp_losses,
 	Anum_bandit_retired,
 	Anum_bandit_head_start,
-	Natts_bandit = Anum_bandit_head_start
+	Anum_bandit_optimism,
+	Anum_bandit_half_life,
+	Anum_bandit_cost_offset,
+	Anum_bandit_arms_changed_at,
+	Natts_bandit = Anum_bandit_arms_changed_at
 };
 
 /* dexp3.decision: one row a choose */
@@ -55,7 +59,8 @@ enum
 	Anum_decision_z,
 	Anum_decision_m,
 	Anum_decision_subject,
-	Natts_decision = Anum_decision_subject
+	Anum_decision_mass,
+	Natts_decision = Anum_decision_mass
 };
 
 /* dexp3.feedback: one row a settled decision */
@@ -75,7 +80,10 @@ enum
 	Anum_feedback_expected,
 	Anum_feedback_lbck,
 	Anum_feedback_expired,
-	Natts_feedback = Anum_feedback_expired
+	Anum_feedback_baseline,
+	Anum_feedback_mass,
+	Anum_feedback_decided_at,
+	Natts_feedback = Anum_feedback_decided_at
 };
 
 /* dexp3.trimmed: the sums of rows that were removed from the other two */
@@ -98,7 +106,12 @@ enum
 	Anum_trimmed_last_feedback,
 	Anum_trimmed_lbck,
 	Anum_trimmed_sums,
-	Natts_trimmed = Anum_trimmed_sums
+	Anum_trimmed_half_lives,
+	Anum_trimmed_settled,
+	Anum_trimmed_total_loss,
+	Anum_trimmed_cost,
+	Anum_trimmed_restricted_rounds,
+	Natts_trimmed = Anum_trimmed_restricted_rounds
 };
 
 /* dexp3.checkpoint: folded states, for a quick start */

@@ -19,7 +19,36 @@
 static double
 add_bounded(double a, double b)
 {
-	return fmin(a + b, DBL_MAX);
+	return fmax(fmin(a + b, DBL_MAX), -DBL_MAX);
+}
+
+/* ----------
+ * Forgetting
+ * ----------
+ */
+
+/*
+ * Return how many half-lives, of so many microseconds, a time is after a moment,
+ * which is itself counted in half-lives since the year 2000.
+ */
+double
+half_lives_between(TimestampTz time, int64 half_life, int64 half_lives)
+{
+	int64		whole = time / half_life;
+
+	/* only the rest is rounded */
+	return (double) whole - (double) half_lives +
+		(double) (time - whole * half_life) / (double) half_life;
+}
+
+/*
+ * Return by what sums must be multiplied that refer to a moment, to refer to a later
+ * one.
+ */
+static double
+halved(int64 half_lives, int64 later)
+{
+	return half_lives == later ? 1 : exp2((double) half_lives - (double) later);
 }
 
 void
@@ -30,32 +59,52 @@ counts_init(Counts *counts)
 	counts->last_feedback = DT_NOBEGIN;
 }
 
-void
-counts_add(Counts *counts, const Counts *more)
+/*
+ * Add counts, and let them refer to the later of their moments.  Returns by what the
+ * sums of arms that belong to the one must be multiplied, and sets *more_scale to
+ * that of the other.
+ */
+double
+counts_add(Counts *counts, const Counts *more, double *more_scale)
 {
+	int64		later = Max(counts->half_lives, more->half_lives);
+	double		scale = halved(counts->half_lives, later);
+
+	*more_scale = halved(more->half_lives, later);
+	counts->half_lives = later;
+	counts->settled = counts->settled * scale + more->settled * *more_scale;
+	counts->total_loss = counts->total_loss * scale + more->total_loss * *more_scale;
+	counts->cost = add_bounded(counts->cost * scale, more->cost * *more_scale);
 	counts->decisions += more->decisions;
 	counts->closed += more->closed;
 	counts->skipped += more->skipped;
 	counts->expired += more->expired;
+	counts->restricted += more->restricted;
 	counts->cumulative_delay += more->cumulative_delay;
 	counts->announced_delay = fmax(counts->announced_delay, more->announced_delay);
 	counts->longest_delay = fmax(counts->longest_delay, more->longest_delay);
 	counts->lbck = add_bounded(counts->lbck, more->lbck);
 	counts->last_decision = Max(counts->last_decision, more->last_decision);
 	counts->last_feedback = Max(counts->last_feedback, more->last_feedback);
+	return scale;
 }
 
 /*
- * Add to the sums of an arm.  The strides say how far apart they are.
+ * Add to the sums of an arm.  The strides say how far apart they are, and the scale
+ * how much the other z counts.
  *
  * Ties: of each arm the sums over the newest round in which feedback for it
  * arrived are kept, whatever the order in which the rows come.
  */
 void
-arm_sums_add(double *sums, Size stride, const double *more, Size more_stride, int nsums)
+arm_sums_add(double *sums, Size stride, const double *more, Size more_stride, int nsums,
+			 double scale)
 {
 	bool		older = false;
 
+	if (nsums > ARM_Z)
+		sums[ARM_Z * stride] = add_bounded(sums[ARM_Z * stride],
+										   more[ARM_Z * more_stride] * scale);
 	if (nsums > ARM_TIE_ROUND)
 	{
 		double	   *round = &sums[ARM_TIE_ROUND * stride];
@@ -69,7 +118,7 @@ arm_sums_add(double *sums, Size stride, const double *more, Size more_stride, in
 			sums[ARM_M_TIE * stride] = 0;
 		}
 	}
-	for (int i = 0; i < nsums; i++)
+	for (int i = ARM_Z + 1; i < nsums; i++)
 	{
 		if (i != ARM_TIE_ROUND && !(older && (i == ARM_Z_TIE || i == ARM_M_TIE)))
 			sums[i * stride] = add_bounded(sums[i * stride], more[i * more_stride]);
@@ -85,6 +134,7 @@ addition_of_decision(Addition *addition, const DecisionRow *row)
 	memset(addition, 0, sizeof(Addition));
 	counts_init(&addition->counts);
 	addition->counts.decisions = 1;
+	addition->counts.restricted = row->ticket.mass != 1;
 	addition->counts.cumulative_delay = (double) row->outstanding;
 	addition->counts.announced_delay = fmax((double) row->delay, 0);
 	addition->counts.last_decision = row->decided_at;
@@ -93,14 +143,16 @@ addition_of_decision(Addition *addition, const DecisionRow *row)
 }
 
 /*
- * Work out what a row of dexp3.feedback adds.
+ * Work out what a row of dexp3.feedback adds to the sums of its bandit.
  */
 void
-addition_of_feedback(Addition *addition, const FeedbackRow *row)
+addition_of_feedback(Addition *addition, const FeedbackRow *row, const Bandit *bandit)
 {
 	const FeedbackTerms *terms = &row->terms;
 	double	   *sums = addition->sums;
 	double		inverse;
+	double		weight = 1;
+	double		loss;
 
 	memset(addition, 0, sizeof(Addition));
 	counts_init(&addition->counts);
@@ -116,9 +168,24 @@ addition_of_feedback(Addition *addition, const FeedbackRow *row)
 	if (row->settled_by == SETTLED_BY_SKIPPING)
 		return;
 
+	if (bandit->half_life != 0)
+	{
+		/* the clock may have been wrong; no decision is later than its feedback */
+		TimestampTz decided_at = row->decided_at == DT_NOBEGIN ?
+			row->received_at : Min(row->decided_at, row->received_at);
+
+		addition->counts.half_lives = decided_at / bandit->half_life;
+		weight = exp2(half_lives_between(decided_at, bandit->half_life,
+										 addition->counts.half_lives));
+	}
+	loss = bandit_scaled_loss(bandit, row->loss);
+	addition->counts.settled = weight;
+	addition->counts.total_loss = weight * loss;
+	addition->counts.cost = weight * terms->mass * (loss - terms->baseline);
+
 	/* nothing of ours writes a probability of 0 */
 	inverse = row->probability > 0 ? 1 / row->probability : 0;
-	sums[ARM_Z] = terms->estimate;
+	sums[ARM_Z] = weight * terms->estimate;
 	sums[ARM_SETTLED] = 1;
 	sums[ARM_LOSS] = row->loss;
 	sums[ARM_INVERSE] = inverse;
@@ -182,14 +249,29 @@ check_arm(int arm)
 				 errmsg("log of a bandit has a row with arm %d", arm + 1)));
 }
 
+/*
+ * Add counts, and let the sums of arms refer to the same moment.  *more_scale is what
+ * the sums of arms that come with them must be multiplied by.
+ */
+void
+totals_add_counts(Totals *totals, const Counts *more, double *more_scale)
+{
+	double		scale = counts_add(&totals->counts, more, more_scale);
+
+	for (int i = 0; i < totals->arms && totals->nsums > ARM_Z && scale != 1; i++)
+		totals_vector(totals, ARM_Z)[i] *= scale;
+}
+
 void
 totals_add(Totals *totals, const Addition *addition)
 {
+	double		scale;
+
 	check_arm(addition->arm);
 	totals_grow(totals, addition->arm + 1);
-	counts_add(&totals->counts, &addition->counts);
+	totals_add_counts(totals, &addition->counts, &scale);
 	arm_sums_add(totals->sums + addition->arm, totals->arms,
-				 addition->sums, 1, totals->nsums);
+				 addition->sums, 1, totals->nsums, scale);
 }
 
 /*
@@ -203,13 +285,19 @@ totals_add_trimmed(Totals *totals, const TrimmedRow *row)
 		.closed = row->rounds,
 		.skipped = row->skipped,
 		.expired = row->expired,
+		.restricted = row->restricted,
 		.cumulative_delay = row->cumulative_delay,
 		.announced_delay = row->longest_delay,
 		.longest_delay = row->longest_delay,
 		.lbck = row->lbck,
 		.last_decision = row->last_decision,
-		.last_feedback = row->last_feedback
+		.last_feedback = row->last_feedback,
+		.half_lives = row->half_lives,
+		.settled = row->settled,
+		.total_loss = row->total_loss,
+		.cost = row->cost
 	};
+	double		scale;
 
 	if (row->nsums != NUM_ARM_SUMS)
 		ereport(ERROR,
@@ -217,8 +305,8 @@ totals_add_trimmed(Totals *totals, const TrimmedRow *row)
 				 errmsg("wrong array in dexp3.trimmed")));
 	check_arm(row->arms - 1);
 	totals_grow(totals, row->arms);
-	counts_add(&totals->counts, &counts);
+	totals_add_counts(totals, &counts, &scale);
 	for (int arm = 0; arm < row->arms; arm++)
 		arm_sums_add(totals->sums + arm, totals->arms, row->sums + arm, row->arms,
-					 totals->nsums);
+					 totals->nsums, scale);
 }

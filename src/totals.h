@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "bandit.h"
 #include "rows.h"
 
 /* The sums that do not belong to an arm. */
@@ -19,12 +20,26 @@ typedef struct Counts
 	int64		closed;			/* settled in any way */
 	int64		skipped;		/* settled by skipping ... */
 	int64		expired;		/* ... and by expiry */
+	int64		restricted;		/* decisions of "self-tuned" that not all arms
+								 * were allowed for */
 	double		cumulative_delay;	/* sum of outstanding */
 	double		announced_delay;	/* the longest announced; DEDA only */
 	double		longest_delay;	/* the longest of those settled */
 	double		lbck;			/* DEDA only */
 	TimestampTz last_decision;	/* DT_NOBEGIN if there was none; likewise: */
 	TimestampTz last_feedback;	/* neither skipped nor expired */
+
+	/*
+	 * What only "self-tuned" needs, see Learner.  If the bandit has a
+	 * half-life, in these and in ARM_Z a decision that was made at time t
+	 * counts 2^(t - half_lives), both in half-lives since the year 2000.  So
+	 * sums that refer to different moments are added up after halving those
+	 * of the earlier one often enough, which is exact.
+	 */
+	int64		half_lives;		/* 0 without a half-life */
+	double		settled;		/* n */
+	double		total_loss;		/* L */
+	double		cost;			/* C */
 } Counts;
 
 /*
@@ -88,15 +103,18 @@ counts_events(const Counts *counts)
 }
 
 extern void counts_init(Counts *counts);
-extern void counts_add(Counts *counts, const Counts *more);
+extern double counts_add(Counts *counts, const Counts *more, double *more_scale);
 extern void arm_sums_add(double *sums, Size stride, const double *more,
-						 Size more_stride, int nsums);
+						 Size more_stride, int nsums, double scale);
+extern double half_lives_between(TimestampTz time, int64 half_life, int64 half_lives);
 
 extern void addition_of_decision(Addition *addition, const DecisionRow *row);
-extern void addition_of_feedback(Addition *addition, const FeedbackRow *row);
+extern void addition_of_feedback(Addition *addition, const FeedbackRow *row,
+								 const Bandit *bandit);
 
 extern void totals_init(Totals *totals, int nsums, int arms);
 extern void totals_grow(Totals *totals, int arms);
+extern void totals_add_counts(Totals *totals, const Counts *more, double *more_scale);
 extern void totals_add(Totals *totals, const Addition *addition);
 extern void totals_add_trimmed(Totals *totals, const TrimmedRow *row);
 extern Size totals_sums_size(const Totals *totals);

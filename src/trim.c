@@ -14,6 +14,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
@@ -25,6 +27,7 @@
 #include "utils/xid8.h"
 
 #include "checkpoint.h"
+#include "clock.h"
 #include "insert.h"
 #include "log.h"
 #include "moment.h"
@@ -32,6 +35,8 @@
 #include "ownersql.h"
 #include "tables.h"
 #include "trim.h"
+
+PG_FUNCTION_INFO_V1(dexp3_faded);
 
 /* How many decisions are removed along with a checkpoint, and at once. */
 #define MAX_WITH_CHECKPOINT	2048
@@ -88,7 +93,7 @@ static Datum
 retention_begins(const Bandit *bandit)
 {
 	return DirectFunctionCall2(timestamptz_mi_interval,
-							   TimestampTzGetDatum(GetCurrentStatementStartTimestamp()),
+							   TimestampTzGetDatum(time_of_action()),
 							   IntervalPGetDatum(bandit->retention));
 }
 
@@ -107,8 +112,8 @@ trim_log(const Bandit *bandit, int64 newest_round, const Moment *moment, int64 l
 		 uint64 *from)
 {
 	Oid			types[9] = {
-		INT4OID, INT4OID, INT4OID, TIMESTAMPTZOID, INT8OID, XID8OID, XID8OID,
-		XID8ARRAYOID, INT8OID
+		INT4OID, INT4OID, TIMESTAMPTZOID, INT8OID, XID8OID, XID8OID, XID8ARRAYOID,
+		INT8OID, INT8OID
 	};
 	Datum		values[9];
 	Datum	   *running = palloc(sizeof(Datum) * Max(moment->nrunning, 1));
@@ -118,15 +123,17 @@ trim_log(const Bandit *bandit, int64 newest_round, const Moment *moment, int64 l
 		running[i] = xact_datum(moment->running[i]);
 	values[0] = Int32GetDatum(bandit->bandit_id);
 	values[1] = Int32GetDatum(bandit->epoch);
-	values[2] = Int32GetDatum(bandit->params.arms);
-	values[3] = retention_begins(bandit);
-	values[4] = Int64GetDatum(bandit->params.algorithm == DEDA ? newest_round : PG_INT64_MAX);
-	values[5] = xact_datum(*from);
-	values[6] = xact_datum(moment->next);
-	values[7] = PointerGetDatum(construct_array(running, moment->nrunning, XID8OID,
+	values[2] = retention_begins(bandit);
+	values[3] = Int64GetDatum(bandit->params.algorithm == DEDA ? newest_round : PG_INT64_MAX);
+	values[4] = xact_datum(*from);
+	values[5] = xact_datum(moment->next);
+	values[6] = PointerGetDatum(construct_array(running, moment->nrunning, XID8OID,
 												sizeof(int64), FLOAT8PASSBYVAL,
 												TYPALIGN_DOUBLE));
-	values[8] = Int64GetDatum(limit);
+	values[7] = Int64GetDatum(limit);
+	/* any moment will do; this one keeps the numbers small */
+	values[8] = Int64GetDatum(bandit->half_life == 0 ? 0 :
+							  time_of_action() / bandit->half_life);
 	removed = remove_rows("SELECT trimmed, newest_settler"
 						  " FROM dexp3.trim_settled($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 						  9, types, values);
@@ -181,6 +188,30 @@ trim_earlier_epochs(const Bandit *bandit)
 	values[1] = Int32GetDatum(bandit->epoch);
 	values[2] = retention_begins(bandit);
 	return remove_rows("SELECT dexp3.trim_earlier_epochs($1, $2, $3)", 3, types, values).decisions;
+}
+
+/*
+ * dexp3.faded(value, factor, decided_at, half_life, half_lives): value * factor, as
+ * much as it counts in sums that refer to this moment, see totals.h
+ *
+ * Other than SQL's own product, it may become 0.
+ */
+Datum
+dexp3_faded(PG_FUNCTION_ARGS)
+{
+	double		value;
+	int64		half_life;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2) || PG_ARGISNULL(4))
+		PG_RETURN_NULL();
+	value = PG_GETARG_FLOAT8(0) * PG_GETARG_FLOAT8(1);
+	if (PG_ARGISNULL(3))
+		PG_RETURN_FLOAT8(value);
+	half_life = bandit_microseconds(PG_GETARG_INTERVAL_P(3));
+	if (half_life <= 0)
+		PG_RETURN_NULL();
+	PG_RETURN_FLOAT8(value * exp2(half_lives_between(PG_GETARG_TIMESTAMPTZ(2), half_life,
+													 PG_GETARG_INT64(4))));
 }
 
 /* ----------

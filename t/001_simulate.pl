@@ -34,7 +34,7 @@ CREATE TABLE long_run (losses float8[]);
 ALTER TABLE long_run ALTER losses SET STORAGE external;
 INSERT INTO long_run SELECT array_fill(0.5::float8, ARRAY[$rounds, 2]);
 });
-my $long_run = 'SELECT count(*) FROM long_run, bandit_simulate(losses, seed => 1)';
+my $long_run = q{SELECT count(*) FROM long_run, bandit_simulate(losses, seed => 1, algorithm => 'dada')};
 
 #
 # Progress
@@ -67,10 +67,10 @@ is($stderr, '', 'progress_interval = 0 turns them off');
 is($stderr, '', 'client_min_messages silences them');
 
 # The default is a line every 5 seconds: none for a short run.
-is($node->safe_psql('postgres', "SELECT bandit_new(2) IS NULL; SHOW dexp3.progress_interval"),
+is($node->safe_psql('postgres', "SELECT bandit_new(2, 'dada') IS NULL; SHOW dexp3.progress_interval"),
     "f\n5s", 'the default interval');
 ($stdout, $stderr) =
-  run_sql("SELECT count(*) FROM bandit_simulate('{{0,1},{1,0}}')");
+  run_sql("SELECT count(*) FROM bandit_simulate('{{0,1},{1,0}}', algorithm => 'dada')");
 is($stderr, '', 'a short run is silent');
 
 #
@@ -96,7 +96,7 @@ DECLARE
     cancelled integer := 0;
 BEGIN
     BEGIN
-        PERFORM FROM long_run, bandit_simulate(losses, seed => 1) LIMIT 1;
+        PERFORM FROM long_run, bandit_simulate(losses, seed => 1, algorithm => 'dada') LIMIT 1;
     EXCEPTION WHEN query_canceled THEN
         cancelled := 1;
     END;
@@ -133,7 +133,7 @@ cmp_ok($written, '<', 0.9 * $whole, 'in the middle');
 SET statement_timeout = '20ms';
 $long_run;
 SET statement_timeout = 0;
-SELECT 'still here, ' || count(*) FROM bandit_simulate('{{0,1},{1,0}}');
+SELECT 'still here, ' || count(*) FROM bandit_simulate('{{0,1},{1,0}}', algorithm => 'dada');
 });
 like($stderr, qr/ERROR:  57014: canceling statement due to statement timeout/,
     'its SQLSTATE');
@@ -148,7 +148,7 @@ SELECT count(*), bool_and(round = n), md5(string_agg(row::text, '' ORDER BY n))
 FROM (SELECT row_number() OVER () AS n, round, row(round, arm, probability, step_size, loss) AS row
       FROM bandit_simulate((SELECT array_agg(ARRAY[t % 2, 0.5, (t % 7) / 7.0]::float8[] ORDER BY t)
                             FROM generate_series(1, 100000) t),
-                           (SELECT array_agg(t % 50 ORDER BY t) FROM generate_series(1, 100000) t),
+                           (SELECT array_agg(t % 50 ORDER BY t) FROM generate_series(1, 100000) t), 'dada',
                            seed => 3)) s};
 my $spilled = $node->safe_psql('postgres', "SET work_mem = '64kB'; $digest");
 my $in_memory = $node->safe_psql('postgres', "SET work_mem = '1GB'; $digest");
@@ -156,7 +156,7 @@ like($spilled, qr/^100000\|t\|/, 'a result larger than work_mem is complete and 
 is($spilled, $in_memory, 'and the same as one that fits');
 
 my $explain = 'EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) '
-  . 'SELECT * FROM bandit_simulate(array_fill(0.5::float8, ARRAY[100000, 2]))';
+  . q{SELECT * FROM bandit_simulate(array_fill(0.5::float8, ARRAY[100000, 2]), algorithm => 'dada')};
 like($node->safe_psql('postgres', "SET work_mem = '64kB'; $explain"),
     qr/temp .*written=[1-9]/, 'it went to disk');
 unlike($node->safe_psql('postgres', "SET work_mem = '1GB'; $explain"),

@@ -145,10 +145,10 @@ BEGIN
 END
 $$;
 SELECT setseed(0.5);
-CALL play(bandit_new(2, skipping => false), 30);
-CALL play(bandit_new(3, skipping => false, step_scale => 0.1), 30);
-CALL play(bandit_new(2, patience => 0), 30);
-CALL play(bandit_new(3, patience => 100), 130);
+CALL play(bandit_new(2, 'dada', skipping => false), 30);
+CALL play(bandit_new(3, 'dada', skipping => false, step_scale => 0.1), 30);
+CALL play(bandit_new(2, 'dada', patience => 0), 30);
+CALL play(bandit_new(3, 'dada', patience => 100), 130);
 CALL play(bandit_new(2, 'dada-ix', skipping => false), 30);
 CALL play(bandit_new(12, 'dada-ix', step_scale => 3), 70);
 CALL play(bandit_new(2, 'deda'), 30);

@@ -243,14 +243,15 @@ sub stress
 	return;
 }
 
-stress('skipping', "ARRAY['a', 'b', 'c'], patience => 5");
+stress('skipping', "ARRAY['a', 'b', 'c'], 'dada', patience => 5");
 stress('exploring', "ARRAY['a', 'b', 'c', 'd', 'e'], 'dada-ix', skipping => false");
 stress('deda', "ARRAY['a', 'b', 'c'], 'deda', max_delay => 40");
+stress('self-tuned', "ARRAY['a', 'b', 'c']");
 
 cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM dexp3.feedback WHERE loss IS NULL'),
 	'>', 0, 'there were skips');
 is($node->safe_psql('postgres', 'SELECT count(DISTINCT bandit_id) FROM dexp3.checkpoint'),
-	3, 'each bandit has a checkpoint');
+	4, 'each bandit has a checkpoint');
 ok( $node->poll_query_until(
 		'postgres',
 		"SELECT n_tup_ins > 3 FROM pg_stat_all_tables WHERE relid = 'dexp3.checkpoint'::regclass"),
@@ -259,13 +260,13 @@ ok( $node->poll_query_until(
 # A crash loses nothing, and without checkpoints the result is the same.
 $node->stop('immediate');
 $node->start;
-foreach my $bandit (qw(skipping exploring deda))
+foreach my $bandit (qw(skipping exploring deda self-tuned))
 {
 	check_records($node, $bandit, 'the log survives a crash');
 	agrees($node, $bandit, undef, 'a session after a crash');
 }
 $node->safe_psql('postgres', 'DELETE FROM dexp3.checkpoint');
-agrees($node, $_, undef, 'a session that folds the whole log') foreach qw(skipping exploring deda);
+agrees($node, $_, undef, 'a session that folds the whole log') foreach qw(skipping exploring deda self-tuned);
 
 my @bad = grep { /\b(?:ERROR|FATAL|PANIC|TRAP|WARNING|deadlock)\b/ } split /\n/, slurp_file($node->logfile);
 is(join("\n", @bad), '', 'no errors in the server log');

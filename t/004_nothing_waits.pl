@@ -40,8 +40,8 @@ sub error_of
 
 sql(q{
 CREATE EXTENSION dexp3;
-SELECT bandit_create('default', ARRAY['a', 'b', 'c']);
-SELECT bandit_create('impatient', ARRAY['a', 'b', 'c'], patience => 0);
+SELECT bandit_create('default', ARRAY['a', 'b', 'c'], 'dada');
+SELECT bandit_create('impatient', ARRAY['a', 'b', 'c'], 'dada', patience => 0);
 SELECT bandit_create('exploring', ARRAY['a', 'b', 'c'], 'dada-ix', skipping => false);
 SELECT bandit_create('deda', ARRAY['a', 'b', 'c'], 'deda', max_delay => 3);
 });
@@ -107,7 +107,7 @@ my %holders = (
 		SELECT 1 / count(*) FROM dexp3.feedback WHERE loss IS NULL AND xact = pg_current_xact_id()},
 	'creating' => q{
 		BEGIN;
-		SELECT bandit_create('another', ARRAY['a', 'b']);
+		SELECT bandit_create('another', ARRAY['a', 'b'], 'dada');
 		SELECT bandit_choose('another')},
 	'resetting and dropping' => q{
 		BEGIN;
@@ -152,7 +152,7 @@ CREATE TRIGGER feedback AFTER INSERT ON result REFERENCING NEW TABLE AS new
     FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss');
 INSERT INTO result SELECT decision_id, 0.5 FROM dexp3.bandit b, bandit_choose_each(b.name, b.bandit_id);
 SELECT bandit_reward(decision_id, 0.5) FROM dexp3.bandit b, bandit_choose_each(b.name, b.bandit_id);
-SELECT bandit_create('yet another', ARRAY['a', 'b']);
+SELECT bandit_create('yet another', ARRAY['a', 'b'], 'dada');
 SELECT bandit_choose(b.name), bandit_current_state(b.name), (SELECT sum(probability) FROM bandit_probabilities(b.name))
 FROM dexp3.bandit b;
 SELECT bandit_reset('yet another');
@@ -219,7 +219,7 @@ sql("COMMIT PREPARED 'p'");
 my $warm = $node->background_psql('postgres');
 $warm->query_safe("SET lock_timeout = '200ms'");
 foreach my $case (
-	[ "bandit_create('prepared', ARRAY['a', 'b'])", 'no bandit', '1 open' ],
+	[ "bandit_create('prepared', ARRAY['a', 'b'], 'dada')", 'no bandit', '1 open' ],
 	[ "bandit_reset('prepared')",                   '2 open',    '1 open' ],
 	[ "bandit_drop('prepared')",                    '2 open',    'no bandit' ])
 {
@@ -253,7 +253,7 @@ is($reader->query_safe('SELECT pg_current_xact_id_if_assigned() IS NULL'), 't', 
 $reader->query_safe('COMMIT');
 $reader->quit;
 foreach my $call ("bandit_choose('default')", 'bandit_feedback(1, 0)', "bandit_reset('default')",
-	"bandit_drop('default')", "bandit_create('b', ARRAY['a', 'b'])")
+	"bandit_drop('default')", "bandit_create('b', ARRAY['a', 'b'], 'dada')")
 {
 	like(error_of("BEGIN READ ONLY; SELECT $call;"),
 		qr/^25006: /, "$call is refused in a read-only transaction");
@@ -265,8 +265,8 @@ foreach my $call ("bandit_choose('default')", 'bandit_feedback(1, 0)', "bandit_r
 
 my $session = $node->background_psql('postgres');
 $session->query_safe(q{
-SELECT bandit_create('long', ARRAY['a', 'b', 'c'], skipping => false);
-SELECT bandit_create('feedback', ARRAY['a', 'b', 'c']);
+SELECT bandit_create('long', ARRAY['a', 'b', 'c'], 'dada', skipping => false);
+SELECT bandit_create('feedback', ARRAY['a', 'b', 'c'], 'dada');
 SELECT bandit_choose('long') FROM generate_series(1, 100)});
 
 # A function, so that it is asked again each time.
@@ -318,7 +318,7 @@ is($session->query_safe($state_contexts), $contexts, 'and no state is left over'
 $node->append_conf('postgresql.conf', q{dexp3.shared_memory = '64kB'});
 $node->reload;
 $session->query_safe(q{
-SELECT count(bandit_create('one of many ' || i, ARRAY['a', 'b', 'c'])) FROM generate_series(1, 1000) i;
+SELECT count(bandit_create('one of many ' || i, ARRAY['a', 'b', 'c'], 'dada')) FROM generate_series(1, 1000) i;
 SELECT count(bandit_choose('one of many ' || i)) FROM generate_series(1, 1000) i});
 is( $session->query_safe(q{
 SELECT count(*) FROM generate_series(1, 1000) i

@@ -1,10 +1,12 @@
 # Several sessions that take turns at one bandit, each operation committed before
-# the next begins: every probability is exactly the paper's.
+# the next begins: every probability is exactly the paper's, or what the definition
+# of the self-tuned learner says.
 #
-# The judge is the reference of the regression tests, sql/reference.sql, which
-# knows nothing of the extension.  Between the operations that count, others are
-# rolled back, as a whole or to a savepoint.  Isolation levels are mixed, and
-# feedback comes from the function and from both kinds of triggers.
+# The judge is the reference of the regression tests, sql/reference.sql and
+# sql/self_tuned_reference.sql, which knows nothing of the extension.  Between the
+# operations that count, others are rolled back, as a whole or to a savepoint.
+# Isolation levels are mixed, and feedback comes from the function and from both
+# kinds of triggers.
 
 use strict;
 use warnings;
@@ -21,10 +23,11 @@ use Dexp3 qw(new_node $feedback_tables);
 my $rounds = 100;
 
 my $node = new_node('turns');
+my $directory = dirname(dirname(__FILE__)) . '/sql';
 $node->command_ok(
 	[
 		'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-f',
-		dirname(dirname(__FILE__)) . '/sql/reference.sql', 'postgres'
+		"$directory/reference.sql", '-f', "$directory/self_tuned_reference.sql", 'postgres'
 	],
 	'the reference is loaded');
 $node->safe_psql(
@@ -47,6 +50,29 @@ CREATE FUNCTION next_difference(bandit text) RETURNS float8 LANGUAGE sql AS $$
     SELECT max(abs(p.probability - r.probabilities[p.n]))
     FROM next_round r, bandit_probabilities(r.bandit) WITH ORDINALITY p (arm, probability, n)
     WHERE r.bandit = next_difference.bandit
+$$;
+
+-- The same for self-tuned bandits, to which the order of all events matters, and
+-- with a half-life their time.  The last event is a look at this moment.
+CREATE TABLE happened (n serial, bandit text, kind text, decision_id bigint);
+CREATE FUNCTION events(name text) RETURNS reference.event[] LANGUAGE sql AS $$
+    SELECT array_agg((h.kind, d.round, d.arm, d.probability, NULL, f.loss,
+                      extract(epoch FROM CASE h.kind WHEN 'draw' THEN d.decided_at ELSE f.received_at END - b.created_at),
+                      d.gamma * 16)::reference.event ORDER BY h.n)
+           || ('look', NULL, NULL, NULL, NULL, NULL,
+               extract(epoch FROM statement_timestamp() - min(b.created_at)), NULL)::reference.event
+    FROM happened h JOIN dexp3.bandit b ON b.name = h.bandit JOIN dexp3.decision d USING (decision_id)
+    LEFT JOIN dexp3.feedback f ON f.decision_id = d.decision_id AND h.kind = 'feedback'
+    WHERE b.name = events.name
+$$;
+CREATE FUNCTION self_tuned_next_difference(bandit text) RETURNS float8 LANGUAGE sql AS $$
+    SELECT max(abs(p.probability - r.probabilities[p.n]))
+    FROM dexp3.bandit b,
+         LATERAL (SELECT * FROM reference.self_tuned(events(b.name), cardinality(b.arms), b.optimism,
+                                                     extract(epoch FROM b.half_life)::float8)
+                  ORDER BY n DESC LIMIT 1) r,
+         bandit_probabilities(b.name) WITH ORDINALITY p (arm, probability, n)
+    WHERE b.name = self_tuned_next_difference.bandit
 $$;
 });
 
@@ -79,7 +105,7 @@ sub turn
 sub play
 {
 	my ($bandit, $arguments, $announced) = @_;
-	my (@open, %outcomes, $decision);
+	my (@open, @happened, %outcomes, $decision);
 	my $decisions = 0;
 	my $rolled_back = 0;
 
@@ -92,6 +118,11 @@ sub play
 		return @open > 6 || (@open && rand() < 0.4)
 		  ? splice(@open, int(rand(@open)), 1)
 		  : undef;
+	};
+
+	my $happened = sub {
+		my ($kind, @decisions) = @_;
+		push @happened, map { "('$bandit', '$kind', $_)" } @decisions;
 	};
 
 	$node->safe_psql('postgres', "SELECT bandit_create('$bandit', $arguments)");
@@ -112,6 +143,7 @@ sub play
 		}
 		$sql = "SAVEPOINT a; SAVEPOINT b; $sql; RELEASE a" if $kind eq 'release';
 		$decision = turn($sql, 'COMMIT');
+		$happened->('draw', $decision);
 		push @open, $decision if rand() < 0.9;
 		$decisions++;
 
@@ -138,8 +170,10 @@ sub play
 				my $again = turn("SELECT bandit_feedback($decision, 1)", 'COMMIT');
 
 				$outcomes{"$outcome, then $again"}++;
+				$happened->('feedback', $decision);
 				next;
 			}
+			my @more;
 			if ($kind eq 'row')
 			{
 				turn("INSERT INTO by_row VALUES ($decision, $l)", 'COMMIT');
@@ -151,19 +185,29 @@ sub play
 			}
 			else
 			{
-				my @more = grep { defined } $pick->(), $pick->();
+				@more = grep { defined } $pick->(), $pick->();
 				turn("INSERT INTO by_statement VALUES "
 					  . join(', ', map { "($_, 1 - $l)" } $decision, @more), 'COMMIT');
 			}
+			$happened->('feedback', $decision, @more);
 			$outcomes{trigger}++;
 		}
 	}
 	note("$bandit: $rolled_back rolled back; "
 		  . join(', ', map { "$outcomes{$_} $_" } sort keys %outcomes));
 
+	my $self_tuned = $bandit =~ /^self-tuned/;
+	$node->safe_psql('postgres',
+		'INSERT INTO happened (bandit, kind, decision_id) VALUES ' . join(', ', @happened))
+	  if $self_tuned;
 	my ($compared, $difference, $step_sizes, $step_difference, $skipped, $really_skipped) = split /\|/,
 	  $node->safe_psql(
-		'postgres', qq{
+		'postgres', $self_tuned ? qq{
+SELECT c.*, 0, (SELECT count(*) FROM dexp3.feedback f WHERE f.bandit_id = b.bandit_id AND f.loss IS NULL)
+FROM dexp3.bandit b,
+     reference.self_tuned_check(events(b.name), cardinality(b.arms), b.optimism,
+                                extract(epoch FROM b.half_life)::float8) c
+WHERE b.name = '$bandit'} : qq{
 SELECT c.*, (SELECT count(*) FROM dexp3.feedback f WHERE f.bandit_id = b.bandit_id AND f.loss IS NULL)
 FROM dexp3.bandit b,
      reference.check(history(b.name), cardinality(b.arms), b.algorithm, b.skipping, b.patience,
@@ -188,11 +232,10 @@ SELECT b.name, r.probabilities
 FROM dexp3.bandit b,
      reference.rounds(history(b.name), cardinality(b.arms), b.algorithm, b.skipping, b.patience,
                       b.max_delay, b.step_scale) r
-WHERE b.name = '$bandit' AND r.round = $rounds + 1});
+WHERE b.name = '$bandit' AND r.round = $rounds + 1}) unless $self_tuned;
+	my $next = 'SELECT ' . ($self_tuned ? 'self_tuned_' : '') . "next_difference('$bandit')";
 	cmp_ok($_, '<', 1e-9, "$bandit: a session knows the probabilities of the next round")
-	  foreach (
-		(map { $_->query_safe("SELECT next_difference('$bandit')") } @sessions),
-		$node->safe_psql('postgres', "SELECT next_difference('$bandit')"));
+	  foreach ((map { $_->query_safe($next) } @sessions), $node->safe_psql('postgres', $next));
 	return ($skipped, \%outcomes);
 }
 
@@ -206,6 +249,9 @@ play('dada-ix', "ARRAY['a', 'b', 'c', 'd'], 'dada-ix', skipping => false, step_s
 cmp_ok($skipped, '>', 0, 'there were skips');
 play('deda', "ARRAY['a', 'b', 'c'], 'deda', max_delay => 2");
 play('deda, told the delays', "ARRAY['a', 'b'], 'deda'", 1);
+play('self-tuned', "ARRAY['a', 'b', 'c']");
+play('self-tuned, optimism 1', "ARRAY['a', 'b'], 'self-tuned', optimism => 1");
+play('self-tuned, half-life', "ARRAY['a', 'b', 'c'], half_life => '1 second'");
 
 $_->quit foreach @sessions;
 $node->stop;

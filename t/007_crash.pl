@@ -24,7 +24,7 @@ use lib "$FindBin::RealBin/lib";
 use Dexp3;
 
 my $clients = 8;
-my @bandits = qw(skipping exploring deda);
+my @bandits = qw(skipping exploring deda self-tuned);
 
 # Small segments and caches, and a vacuum whenever there is something to do: then
 # there are many checkpoints, and pages of all ages on disk.
@@ -46,9 +46,10 @@ my $node = new_node(
 install_records($node);
 $node->safe_psql(
 	'postgres', q{
-SELECT bandit_create('skipping', ARRAY['a', 'b', 'c'], patience => 5);
+SELECT bandit_create('skipping', ARRAY['a', 'b', 'c'], 'dada', patience => 5);
 SELECT bandit_create('exploring', ARRAY['a', 'b', 'c', 'd', 'e'], 'dada-ix', skipping => false);
 SELECT bandit_create('deda', ARRAY['a', 'b', 'c'], 'deda', max_delay => 40);
+SELECT bandit_create('self-tuned', ARRAY['a', 'b', 'c']);
 
 -- Feedback row by row; who selects from "outcome" sees these, too.
 CREATE TABLE outcome_by_row () INHERITS (outcome);

@@ -27,12 +27,12 @@ my $node = new_node(
 $node->safe_psql(
 	'postgres', q{
 CREATE EXTENSION dexp3;
-SELECT bandit_create('skipping', ARRAY['a', 'b', 'c'], patience => 5);
+SELECT bandit_create('skipping', ARRAY['a', 'b', 'c'], 'dada', patience => 5);
 SELECT bandit_create('exploring', ARRAY['a', 'b', 'c'], 'dada-ix', skipping => false);
 SELECT bandit_create('deda', ARRAY['a', 'b', 'c'], 'deda', max_delay => 10);
-SELECT bandit_create('patient', ARRAY['a', 'b', 'c'], patience => 1000000);
-SELECT bandit_create('bulk', ARRAY['a', 'b', 'c'], patience => 1000000);
-SELECT bandit_create('one of many ' || i, ARRAY['a', 'b', 'c'], skipping => i % 2 = 0) FROM generate_series(1, 300) i;
+SELECT bandit_create('patient', ARRAY['a', 'b', 'c'], 'dada', patience => 1000000);
+SELECT bandit_create('bulk', ARRAY['a', 'b', 'c'], 'dada', patience => 1000000);
+SELECT bandit_create('one of many ' || i, ARRAY['a', 'b', 'c'], 'dada', skipping => i % 2 = 0) FROM generate_series(1, 300) i;
 
 -- many open decisions
 SELECT bandit_choose('patient') FROM generate_series(1, 5000);
@@ -156,7 +156,7 @@ $$;
 CREATE PROCEDURE bandits(n integer) LANGUAGE plpgsql AS $$
 BEGIN
     FOR i IN 1 .. n LOOP
-        PERFORM bandit_create('short-lived', ARRAY['a', 'b', 'c']);
+        PERFORM bandit_create('short-lived', ARRAY['a', 'b', 'c'], 'dada');
         PERFORM bandit_choose('short-lived');
         PERFORM bandit_reset('short-lived');
         PERFORM bandit_choose('short-lived');
@@ -186,7 +186,7 @@ $$;
 -- Bandits as values.
 CREATE PROCEDURE draws(n integer) LANGUAGE plpgsql AS $$
 DECLARE
-    state bandit_state := bandit_new(3, patience => 5);
+    state bandit_state := bandit_new(3, 'dada', patience => 5);
     drawn record;
     number float8;
 BEGIN
@@ -260,7 +260,7 @@ work_out('bandits', 50, 500);
 # session has to fold all of them.
 $node->safe_psql(
 	'postgres', q{
-SELECT bandit_create(name, '{a,b,c}', skipping => false, feedback_window => '1 day')
+SELECT bandit_create(name, '{a,b,c}', 'dada', skipping => false, feedback_window => '1 day')
 FROM unnest('{few, many}'::text[]) name;
 SELECT count(bandit_feedback(decision_id, 0.5)) FROM bandit_choose_many('few', 2000);
 SELECT count(*) FROM bandit_choose_many('many', 300000)});

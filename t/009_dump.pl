@@ -97,12 +97,12 @@ foreach my $database (sort keys %owner)
 	create_database($source, $database, $owner);
 	query($source, $database, $owner, $setup);
 	query($source, $database, 'ben',
-		q{SELECT bandit_create('of ben', '{a,b}'), bandit_grant('of ben', 'carla')});
+		q{SELECT bandit_create('of ben', '{a,b}', 'dada'), bandit_grant('of ben', 'carla')});
 
 	# Its identifiers must not be used again, though none of them is in the dump.
 	query(
 		$source, $database, $owner, q{
-SELECT bandit_create('dropped', '{a,b}');
+SELECT bandit_create('dropped', '{a,b}', 'dada');
 CALL play('dropped', 10);
 SELECT bandit_drop('dropped')});
 
@@ -257,7 +257,7 @@ is( $lower->safe_psql(
 		'schema only', q{
 SELECT count(*) FROM dexp3.bandit;
 BEGIN;
-SELECT bandit_create('first', '{a,b}');
+SELECT bandit_create('first', '{a,b}', 'dada');
 INSERT INTO by_row SELECT decision_id, 1 FROM bandit_choose('first');
 SELECT decision_id, loss FROM dexp3.feedback;
 ROLLBACK}),
@@ -288,7 +288,7 @@ SELECT count(*) FROM pg_namespace WHERE nspname = 'dexp3';
 SELECT count(*) FROM pg_proc WHERE probin LIKE '%dexp3%';
 SELECT count(*) > 0 FROM by_row;
 CREATE EXTENSION dexp3;
-SELECT bandit_create('anew', '{a,b}')}),
+SELECT bandit_create('anew', '{a,b}', 'dada')}),
 	"0\n0\nt\n1", 'anna removes the extension, and has it anew');
 
 $_->stop foreach ($source, $lower, $higher);

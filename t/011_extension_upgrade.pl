@@ -131,13 +131,13 @@ GROUP BY 1;
 # Functions that are not used elsewhere.
 my $use_others = q{
 SELECT setseed(0.3);
-SELECT bandit_create('others', '{a,b}') IS NOT NULL;
+SELECT bandit_create('others', '{a,b}', 'dada') IS NOT NULL;
 SELECT bandit_grant('others', 'public'), bandit_revoke('others', 'public');
 SELECT bandit_reward(c.decision_id, 0.5) FROM generate_series(1, 3) i, bandit_choose_each('others', i) c;
 SELECT bandit_current_state('others');
 SELECT bandit_drop('others');
 SELECT state = state, state::text, bandit_probabilities(state), bandit_step_size(state) FROM own_bandit;
-SELECT * FROM bandit_simulate('{{0,1},{1,0}}', seed => 1);
+SELECT * FROM bandit_simulate('{{0,1},{1,0}}', seed => 1, algorithm => 'dada');
 };
 
 # What is expected of all

@@ -51,8 +51,8 @@ compare('at first');
 my $pure = q{
 SELECT setseed(0.5);
 SELECT d.*, bandit_learn(d.state, d.ticket, 0.25), bandit_step_size(d.state), bandit_probabilities(d.state)
-FROM unnest(ARRAY[bandit_new(3), bandit_new(3, 'deda', max_delay => 2)]) AS new, bandit_draw(new) AS d;
-SELECT * FROM bandit_simulate('{{0,1},{1,0},{0,1}}', '{0,1,0}', seed => 1);
+FROM unnest(ARRAY[bandit_new(3, 'dada'), bandit_new(3, 'deda', max_delay => 2)]) AS new, bandit_draw(new) AS d;
+SELECT * FROM bandit_simulate('{{0,1},{1,0},{0,1}}', '{0,1,0}', 'dada', seed => 1);
 };
 is($warm->query_safe($pure), $primary->safe_psql('postgres', $pure), 'pure functions give the same');
 
@@ -94,7 +94,7 @@ $primary->safe_psql('postgres',
 	'SELECT count(bandit_choose(name)) FROM dexp3.bandit, generate_series(1, 700)');
 $primary->safe_psql('postgres', q{SELECT format('SELECT bandit_choose(%L)', name) FROM dexp3.bandit \gexec});
 compare('with checkpoints');
-is($standby->safe_psql('postgres', $checkpoints), 5, 'the standby has checkpoints');
+is($standby->safe_psql('postgres', $checkpoints), 7, 'the standby has checkpoints');
 $primary->safe_psql('postgres', $others);
 compare('since the checkpoints');
 $primary->safe_psql('postgres', 'DELETE FROM dexp3.checkpoint');
@@ -110,7 +110,7 @@ $primary->safe_psql('postgres', q{CALL play('reset', 10)});
 compare('since the reset');
 $primary->safe_psql('postgres', q{
 SELECT bandit_drop('new');
-SELECT bandit_create('new', '{a,b,c}');
+SELECT bandit_create('new', '{a,b,c}', 'dada');
 CALL play('new', 5)});
 compare('another of the same name');
 $primary->safe_psql('postgres', 'VACUUM FULL dexp3.decision, dexp3.feedback');
@@ -130,7 +130,7 @@ foreach my $write (
 	q{SELECT bandit_reward(max(decision_id), 0.5) FROM dexp3.pending},
 	q{INSERT INTO by_row SELECT max(decision_id), 0.5 FROM dexp3.pending},
 	q{INSERT INTO by_statement SELECT max(decision_id), 0.5 FROM dexp3.pending},
-	q{SELECT bandit_create('another', '{a,b}')},
+	q{SELECT bandit_create('another', '{a,b}', 'dada')},
 	q{SELECT bandit_reset('skipping')},
 	q{SELECT bandit_grant('skipping', 'public')},
 	q{SELECT bandit_revoke('skipping', 'public')},
@@ -181,7 +181,7 @@ same_states($warm->query_safe($states), $standby->safe_psql('postgres', $states)
 is( $warm->query_safe(
 		"SELECT min(decision_id) > $last_id FROM (SELECT (bandit_choose(name)).decision_id FROM dexp3.bandit) d"),
 	't', 'identifiers of decisions do not repeat');
-is($warm->query_safe(q{SELECT bandit_create('another', '{a,b}') > } . $last_bandit), 't', 'nor those of bandits');
+is($warm->query_safe(q{SELECT bandit_create('another', '{a,b}', 'dada') > } . $last_bandit), 't', 'nor those of bandits');
 $standby->safe_psql('postgres', "$others; CALL play('another', 5)");
 $warm->query_safe($others);
 $standby->safe_psql('postgres', "$others; $choose_all");

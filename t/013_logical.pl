@@ -148,7 +148,7 @@ compare('a large transaction');
 foreach my $database (@databases)
 {
 	is($publisher->safe_psql($database, 'SELECT count(DISTINCT bandit_id) FROM dexp3.checkpoint'),
-		5, "$database: the publisher has checkpoints");
+		7, "$database: the publisher has checkpoints");
 	is($subscriber->safe_psql($database, 'SELECT count(*) FROM dexp3.checkpoint'),
 		0, "$database: the subscriber has none");
 }
@@ -160,9 +160,9 @@ publish(q{SELECT bandit_reset('skipping'); SELECT bandit_grant('deda', 'public')
 compare('a reset');
 publish($others);
 compare('since the reset');
-publish(q{SELECT bandit_drop('new'); SELECT bandit_create('new', '{a,b,c}'); CALL play('new', 5)});
+publish(q{SELECT bandit_drop('new'); SELECT bandit_create('new', '{a,b,c}', 'dada'); CALL play('new', 5)});
 compare('another of the same name');
-publish(q{SELECT bandit_create('gone', '{a,b}'); CALL play('gone', 5)});
+publish(q{SELECT bandit_create('gone', '{a,b}', 'dada'); CALL play('gone', 5)});
 compare('one more');
 publish(q{SELECT bandit_drop('gone')});
 compare('and it is gone');
@@ -197,7 +197,7 @@ SELECT outcome, count(*) FROM (SELECT bandit_feedback(decision_id, 0.25) AS outc
 	is( $subscriber->safe_psql(
 			$database, "SELECT min(decision_id) > $last_id FROM (SELECT (bandit_choose(name)).decision_id FROM dexp3.bandit) d"),
 		't', "$database: identifiers of decisions do not repeat");
-	is($subscriber->safe_psql($database, q{SELECT bandit_create('another', '{a,b}') > } . $last_bandit),
+	is($subscriber->safe_psql($database, q{SELECT bandit_create('another', '{a,b}', 'dada') > } . $last_bandit),
 		't', "$database: nor those of bandits");
 
 	# It goes on, with checkpoints of its own.
@@ -225,7 +225,7 @@ create_database('one');
 $_->safe_psql('one', 'CREATE EXTENSION dexp3') foreach ($publisher, $subscriber);
 $publisher->safe_psql(
 	'one', q{
-SELECT bandit_create('private', '{a,b}'), bandit_create('shared', '{a,b}');
+SELECT bandit_create('private', '{a,b}', 'dada'), bandit_create('shared', '{a,b}', 'dada');
 CREATE PUBLICATION bandits FOR TABLE dexp3.bandit WHERE (bandit_id = 2);
 CREATE PUBLICATION log FOR TABLE dexp3.decision WHERE (bandit_id = 2), dexp3.feedback WHERE (bandit_id = 2)
     WITH (publish = 'insert');
@@ -247,8 +247,8 @@ $publisher->safe_psql('one', q{SELECT bandit_drop('shared'), bandit_drop('privat
 $publisher->wait_for_catchup('one');
 is($subscriber->safe_psql('one', 'SELECT count(*) FROM dexp3.bandit'), 0, 'one bandit, dropped');
 # Its rows stay, and are nobody's.
-is($subscriber->safe_psql('one', q{SELECT bandit_create('shared', '{a,b}')}), 3, 'another of the same name');
-is($subscriber->safe_psql('one', q{SELECT bandit_current_state('shared') = bandit_new(2)}), 't', 'it is new');
+is($subscriber->safe_psql('one', q{SELECT bandit_create('shared', '{a,b}', 'dada')}), 3, 'another of the same name');
+is($subscriber->safe_psql('one', q{SELECT bandit_current_state('shared') = bandit_new(2, 'dada')}), 't', 'it is new');
 $subscriber->safe_psql('one', 'DROP SUBSCRIPTION one');
 
 #
@@ -271,7 +271,7 @@ foreach my $node ($publisher, $subscriber)
 $subscriber->safe_psql(
 	'shop', q{
 CREATE EXTENSION dexp3;
-SELECT bandit_create('shop', '{a,b}', skipping => false);
+SELECT bandit_create('shop', '{a,b}', 'dada', skipping => false);
 SELECT bandit_choose('shop') FROM generate_series(1, 60);
 });
 foreach my $table (@tables)

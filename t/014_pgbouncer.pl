@@ -112,7 +112,7 @@ sub all_agree
 # One connection, one client after the other
 #
 
-$node->safe_psql('postgres', q{SELECT bandit_create('single', '{a,b,c}', patience => 3)});
+$node->safe_psql('postgres', q{SELECT bandit_create('single', '{a,b,c}', 'dada', patience => 3)});
 
 my $first = $pool->background_psql('single', on_error_stop => 0);
 my $second = $pool->background_psql('single', on_error_stop => 0);
@@ -174,7 +174,7 @@ $pool->safe_psql('pgbouncer', 'SET server_reset_query_always = 0');
 
 # Another user has a pool, and rights, of its own.
 my @anna = ('-U', 'anna');
-is( $pool->safe_psql('single', q{SELECT bandit_create('of anna', '{x,y}') > 0; SELECT current_user},
+is( $pool->safe_psql('single', q{SELECT bandit_create('of anna', '{x,y}', 'dada') > 0; SELECT current_user},
 		extra_params => \@anna),
 	"t\nanna", 'another user makes a bandit');
 is_refused('anna', q{SELECT choose('single')}, 'and may not use that of the first');
@@ -189,7 +189,7 @@ check_records($node, $_, 'one connection, one client after the other') foreach (
 #
 
 $node->safe_psql('postgres',
-	q{SELECT bandit_create('crowd', '{a,b,c}', patience => 20), bandit_create('deda', '{a,b}', 'deda', max_delay => 9)});
+	q{SELECT bandit_create('crowd', '{a,b,c}', 'dada', patience => 20), bandit_create('deda', '{a,b}', 'deda', max_delay => 9)});
 
 # As in 003_stress.pl: feedback first, in the order of the decisions, then choices,
 # so that there are no deadlocks.

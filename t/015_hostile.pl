@@ -134,7 +134,7 @@ CREATE TRIGGER outcome AFTER UPDATE ON outcome REFERENCING OLD TABLE AS decision
     FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision', 'loss');
 CREATE TRIGGER single AFTER INSERT ON outcome FOR EACH ROW EXECUTE FUNCTION bandit_feedback_trigger('decision', 'loss');
 
-SELECT bandit_create('b', '{x,y}'), bandit_create('deda', '{x,y}', 'deda', max_delay => 3);
+SELECT bandit_create('b', '{x,y}', 'dada'), bandit_create('deda', '{x,y}', 'deda', max_delay => 3);
 SELECT decision_id FROM bandit_choose('b') \gset first_
 SELECT decision_id FROM bandit_choose_each('deda', 1) \gset second_
 SELECT decision_id FROM bandit_choose('b') \gset third_
@@ -147,11 +147,11 @@ SELECT decision_id, loss, delay FROM dexp3.feedback;
 SELECT name, algorithm FROM dexp3.bandit;
 SELECT arm FROM bandit_probabilities('b');
 SELECT bandit_current_state('b') IS NULL, CAST(bandit_current_state('deda') AS pg_catalog.jsonb) IS NULL;
-SELECT bandit_new(2) = bandit_new(2), bandit_new(2) <> bandit_new(2);
-SELECT DISTINCT bandit_probabilities(s) FROM (VALUES (bandit_new(2)), (bandit_new(2))) v (s) GROUP BY s;
-SELECT bandit_step_size(bandit_learn(state, ticket, 0)) IS NULL FROM bandit_draw(bandit_new(2));
-SELECT round FROM bandit_simulate('{{0,1},{0,1}}', '{0,1}');
-SELECT bandit_create('c', '{x,y}', feedback_window => '0', retention => '0', sticky => true, loss_range => '{0,10}');
+SELECT bandit_new(2, 'dada') = bandit_new(2, 'dada'), bandit_new(2, 'dada') <> bandit_new(2, 'dada');
+SELECT DISTINCT bandit_probabilities(s) FROM (VALUES (bandit_new(2, 'dada')), (bandit_new(2, 'dada'))) v (s) GROUP BY s;
+SELECT bandit_step_size(bandit_learn(state, ticket, 0)) IS NULL FROM bandit_draw(bandit_new(2, 'dada'));
+SELECT round FROM bandit_simulate('{{0,1},{0,1}}', '{0,1}', 'dada');
+SELECT bandit_create('c', '{x,y}', 'dada', feedback_window => '0', retention => '0', sticky => true, loss_range => '{0,10}');
 SELECT arm FROM bandit_choose('c', allowed => '{x}', subject => 'ann');
 SELECT bandit_feedback('c', 'ann', 5), bandit_reward('c', 'ann', 5);
 SELECT arm FROM bandit_choose_many('c', 2, allowed => '{y}');
@@ -214,7 +214,7 @@ c|3|2
 install_records($node);
 $node->safe_psql(
 	'postgres', q{
-SELECT bandit_create('log', '{a,b,c}');
+SELECT bandit_create('log', '{a,b,c}', 'dada');
 INSERT INTO chosen SELECT decision_id FROM generate_series(1, 4000) i, bandit_choose_each('log', i);
 INSERT INTO given SELECT decision_id, 0.5, bandit_feedback(decision_id, 0.5)
 FROM (SELECT decision_id FROM dexp3.pending ORDER BY decision_id LIMIT 30) p;
@@ -307,7 +307,7 @@ SELECT replace('{"version": 1, "algorithm": "deda", "arms": 65535, "max_delay": 
                  "longest_delay": 1, "lbck": 0, "z": [1], "m": [1], "z_tie": [1], "m_tie": [1]}',
                '[1]', '[' || repeat('1e131071,', 65534) || '1]')::bandit_state}, 'reading a state');
 cancel_when($session, "state = 'active' AND query ~ 'bandit_simulate'", q{
-SELECT count(*) FROM generate_series(1, 1000) i, bandit_simulate(array_fill(0.5::float8, '{100000,10}'), seed => i)},
+SELECT count(*) FROM generate_series(1, 1000) i, bandit_simulate(array_fill(0.5::float8, '{100000,10}'), seed => i, algorithm => 'dada')},
 	'simulations');
 
 #
@@ -340,7 +340,7 @@ SKIP:
 	skip 'there is no prlimit', 1 unless defined $prlimit;
 
 	$node->safe_psql('postgres', q{
-SELECT bandit_create('large', '{a,b}', patience => 1000000);
+SELECT bandit_create('large', '{a,b}', 'dada', patience => 1000000);
 INSERT INTO chosen SELECT decision_id FROM generate_series(1, 50000) i, bandit_choose_each('large', i);
 DELETE FROM dexp3.checkpoint;
 });
@@ -366,7 +366,7 @@ my $parallel = $node->safe_psql('postgres',
 	q{SELECT name FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query')});
 $session->query_safe(q{SET ROLE app});
 my ($decision) = $session->query_safe(q{
-SELECT bandit_create('old', '{a,b}') > 0;
+SELECT bandit_create('old', '{a,b}', 'dada') > 0;
 SELECT decision_id FROM bandit_choose('old')}) =~ /^(\d+)$/m;
 $session->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT');
 $node->safe_psql('postgres', q{SELECT bandit_reset('old')});

@@ -24,10 +24,10 @@ my $node = new_node('upkeep', statement_timeout => '120s', autovacuum_naptime =>
 $node->safe_psql(
 	'postgres', q{
 CREATE EXTENSION dexp3;
-SELECT bandit_create('skipping', '{a,b,c}', patience => 5, retention => '20 ms'),
+SELECT bandit_create('skipping', '{a,b,c}', 'dada', patience => 5, retention => '20 ms'),
        bandit_create('exploring', '{a,b,c}', 'dada-ix', retention => '20 ms', feedback_window => '50 ms', missing_loss => 0.5),
        bandit_create('deda', '{a,b,c}', 'deda', max_delay => 40, retention => '20 ms', feedback_window => '50 ms'),
-       bandit_create('plain', '{a,b,c}', skipping => false, retention => '20 ms');
+       bandit_create('plain', '{a,b,c}', retention => '20 ms');
 
 -- What the clients were told
 CREATE TABLE chosen (bandit text, decision_id bigint);

@@ -23,8 +23,8 @@ my @bandits = qw(plain skipping window deda);
 my $copied = $node->basedir . '/copied';
 
 my $create = q{
-SELECT bandit_create('plain', '{a,b,c}', skipping => false),
-       bandit_create('skipping', '{a,b,c}', patience => 5),
+SELECT bandit_create('plain', '{a,b,c}'),
+       bandit_create('skipping', '{a,b,c}', 'dada', patience => 5),
        bandit_create('window', '{a,b,c}', 'dada-ix', skipping => false, feedback_window => '1 hour'),
        bandit_create('deda', '{a,b,c}', 'deda', max_delay => 10);
 };
@@ -360,7 +360,7 @@ $other->quit;
 
 my $large = q{SELECT bandit_verify('large'), bandit_current_state('large')::jsonb ->> 'round'};
 $writer->query_safe(q{
-SELECT bandit_create('large', array_agg(i::text)) FROM generate_series(1, 65535) i;
+SELECT bandit_create('large', array_agg(i::text), 'dada') FROM generate_series(1, 65535) i;
 SELECT bandit_feedback(decision_id, 0.5) FROM bandit_choose_many('large', 20)});
 is($reader->query_safe($large), 't|20', '65,535 arms');
 $reader->query_safe(q{SELECT bandit_feedback(decision_id, 0.5) FROM bandit_choose('large')});
@@ -387,7 +387,7 @@ $node->restart;
 connect_all();
 my $size = file_size();
 $writer->query_safe(q{
-SELECT count(bandit_create('one of many ' || i, (SELECT array_agg(j::text) FROM generate_series(1, 100) j)))
+SELECT count(bandit_create('one of many ' || i, (SELECT array_agg(j::text) FROM generate_series(1, 100) j), 'dada'))
 FROM generate_series(1, 1000) i});
 foreach my $session ($writer, $reader, $writer)
 {

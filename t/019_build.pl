@@ -27,8 +27,8 @@ my $node = new_node(
 install_records($node);
 $node->safe_psql(
 	'postgres', q{
-SELECT bandit_create('plain', '{a,b,c}', skipping => false),
-       bandit_create('skipping', '{a,b,c}', patience => 5),
+SELECT bandit_create('plain', '{a,b,c}'),
+       bandit_create('skipping', '{a,b,c}', 'dada', patience => 5),
        bandit_create('window', '{a,b,c}', 'dada-ix', skipping => false, feedback_window => '100 ms', missing_loss => 0.5),
        bandit_create('deda', '{a,b,c}', 'deda', max_delay => 40),
        bandit_create('both', '{a,b,c}', 'dada-ix', feedback_window => '100 ms', missing_loss => 0.5);

@@ -35,7 +35,7 @@ sub holds
 # Nobody waits for an index.
 #
 
-$node->safe_psql('postgres', q{SELECT bandit_create('hot', '{a,b,c}', patience => 0)});
+$node->safe_psql('postgres', q{SELECT bandit_create('hot', '{a,b,c}', 'dada', patience => 0)});
 my $script = $node->basedir . '/hot.sql';
 append_to_file(
 	$script, q{
@@ -85,8 +85,8 @@ $node->safe_psql('postgres', q{SELECT bandit_drop('hot')});
 my @bandits = qw(plain skipping window deda);
 $node->safe_psql(
 	'postgres', q{
-SELECT bandit_create('plain', '{a,b,c}', skipping => false),
-       bandit_create('skipping', '{a,b,c}', patience => 0),
+SELECT bandit_create('plain', '{a,b,c}', 'dada', skipping => false),
+       bandit_create('skipping', '{a,b,c}', 'dada', patience => 0),
        bandit_create('window', '{a,b,c}', 'dada-ix', skipping => false, feedback_window => '1 hour'),
        bandit_create('deda', '{a,b,c}', 'deda', max_delay => 10)});
 

@@ -1,6 +1,6 @@
 /*
  * learner.c
- *	  The learners of Gyorgy and Joulani as plain C; see learner.h.
+ *	  The learners as plain C; see learner.h.
  *
  * Drawing costs O(K), learning O(1).
  */
@@ -12,10 +12,22 @@
 
 #include "exponential.h"
 
+/*
+ * How exactly SELF_TUNED solves its equation, relatively, and with how many sums
+ * over all arms at most.  It needs two or three of them if the last solution is
+ * known, and five or six otherwise.
+ */
+#define TOLERANCE		1e-14
+#define MAX_PASSES		60
+
+/* gamma of SELF_TUNED is this part of eta. */
+#define GAMMA_SHARE		(1.0 / 16)
+
 static const char *const algorithm_names[NUM_ALGORITHMS] = {
 	[DADA] = "dada",
 	[DADA_IX] = "dada-ix",
-	[DEDA] = "deda"
+	[DEDA] = "deda",
+	[SELF_TUNED] = "self-tuned"
 };
 
 const char *
@@ -52,6 +64,15 @@ add_bounded(double a, double b)
 	double		sum = a + b;
 
 	return sum < DBL_MAX ? sum : DBL_MAX;
+}
+
+/*
+ * Add to a sum that may be negative, but not beyond LEARNER_MAX_SUM.
+ */
+static double
+add_limited(double a, double b)
+{
+	return fmax(fmin(a + b, LEARNER_MAX_SUM), -LEARNER_MAX_SUM);
 }
 
 static bool
@@ -108,16 +129,30 @@ learner_params_problem(const LearnerParams *params)
 		return "the number of arms is out of range";
 	if ((int) params->algorithm < 0 || params->algorithm >= NUM_ALGORITHMS)
 		return "the algorithm is unknown";
-	if (params->algorithm == DEDA && params->skipping)
+	if (params->skipping && params->algorithm == DEDA)
 		return "\"deda\" cannot skip";
+	if (params->skipping && params->algorithm == SELF_TUNED)
+		return "\"self-tuned\" cannot skip";
 	if (params->patience < 0 || (params->patience != 0 && !params->skipping))
 		return "the patience is out of range";
 	if (params->max_delay < NO_DELAY ||
 		(params->max_delay != NO_DELAY && params->algorithm != DEDA))
 		return "the maximum delay is out of range";
 	if (!is_amount(params->step_scale) || params->step_scale == 0 ||
-		(params->step_scale != 1 && params->algorithm == DEDA))
+		(params->step_scale != 1 && (params->algorithm == DEDA ||
+									 params->algorithm == SELF_TUNED)))
 		return "the step scale is out of range";
+	/* written so that NaN fails */
+	if (params->algorithm == SELF_TUNED ?
+		!(params->optimism > 0 && params->optimism <= 1) :
+		!(params->optimism == 0 && !signbit(params->optimism)))
+		return "the optimism is out of range";
+	if (!is_amount(params->half_life) ||
+		(params->half_life != NO_HALF_LIFE &&
+		 (params->algorithm != SELF_TUNED ||
+		  params->half_life < LEARNER_MIN_HALF_LIFE ||
+		  params->half_life > LEARNER_MAX_HALF_LIFE)))
+		return "the half-life is out of range";
 	return NULL;
 }
 
@@ -148,14 +183,208 @@ learner_ticket_problem(const Learner *learner, const Ticket *ticket)
 	return NULL;
 }
 
+/* ----------
+ * Forgetting: how much a decision counts in the sums, see learner.h
+ * ----------
+ */
+
 /*
- * Return eta of the next round, t + 1, given its announced delay.
+ * Return how many half-lives the start of a round is after the moment to which the
+ * sums refer.
+ */
+static double
+half_lives_since(const Learner *learner, double round)
+{
+	double		half_life = learner->params.half_life;
+	double		newest = (double) learner->round;
+
+	/* fmod() is exact */
+	return (fmod(newest, half_life) + (round - newest)) / half_life;
+}
+
+/*
+ * Return by what the sums must be multiplied to be those of a round.
+ */
+static double
+fading(const Learner *learner, double round)
+{
+	if (learner->params.half_life == NO_HALF_LIFE)
+		return 1;
+	return exp2(-half_lives_since(learner, round));
+}
+
+static double
+scaled(double sum, double scale)
+{
+	return sum * scale + 0.0;	/* never -0, which is not canonical */
+}
+
+/*
+ * After a draw, let the sums refer to the last multiple of the half-life.
+ */
+static void
+halve_sums(Learner *learner)
+{
+	double		half_life = learner->params.half_life;
+	double		newest = (double) learner->round;
+	double		halvings = rint((fmod(newest - 1, half_life) + 1 -
+								 fmod(newest, half_life)) / half_life);
+	double		scale = exp2(-halvings);
+
+	if (halvings == 0)
+		return;
+	learner->settled *= scale;
+	learner->total_loss *= scale;
+	learner->cost = scaled(learner->cost, scale);
+	for (int32_t i = 0; i < learner->params.arms; i++)
+		learner->z[i] = scaled(learner->z[i], scale);
+}
+
+/* ----------
+ * Step sizes and weights
+ * ----------
+ */
+
+/*
+ * Return the smallest sum of the arms that are not excluded.
+ */
+static double
+least_z(const Learner *learner, const bool *excluded)
+{
+	int32_t		arms = learner->params.arms;
+	const double *z = learner->z;
+	double		least = DBL_MAX;
+
+	/* a loop without exclusions is faster */
+	if (excluded == NULL)
+	{
+		for (int32_t i = 0; i < arms; i++)
+			least = z[i] < least ? z[i] : least;
+	}
+	else
+	{
+		for (int32_t i = 0; i < arms; i++)
+			least = !excluded[i] && z[i] < least ? z[i] : least;
+	}
+	return least;
+}
+
+/*
+ * Fill in the weight exp(-rate (z_i - least)) of every arm that is not excluded,
+ * and 0 for the others.
+ */
+static void
+fill_weights(const Learner *learner, double rate, double least, const bool *excluded,
+			 double *weights)
+{
+	int32_t		arms = learner->params.arms;
+	const double *z = learner->z;
+
+	for (int32_t i = 0; i < arms; i++)
+		weights[i] = -rate * (z[i] - least);
+	if (excluded != NULL)
+	{
+		/* the exponential of such a number is exactly 0 */
+		for (int32_t i = 0; i < arms; i++)
+			weights[i] = excluded[i] ? -DBL_MAX : weights[i];
+	}
+	exponentials(weights, arms);
+}
+
+/*
+ * Fill in the weight exp(-eta (z_i - min z)) of every arm, and return their
+ * sum; the probability of arm i is weights[i] / sum.
+ *
+ * Unless excluded is NULL, it flags the arms that cannot be drawn.  It must not
+ * flag all of them.
+ */
+double
+learner_weights(const Learner *learner, double step_size, const bool *excluded,
+				double *weights)
+{
+	double		total = 0;
+
+	fill_weights(learner, step_size * fading(learner, (double) learner->round + 1),
+				 least_z(learner, excluded), excluded, weights);
+	for (int32_t i = 0; i < learner->params.arms; i++)
+		total += weights[i];
+	return total;
+}
+
+/*
+ * Return the step size of SELF_TUNED, eta = ln K / v, where v solves
+ *
+ *	v = K ln K + 2 (C - Phi(v)),	Phi(v) = -(1/eta) ln((1/K) sum of exp(-eta z_i))
+ *
+ * or is K ln K if that is larger.  The weights are left in weights, and their sum
+ * in *total.
+ *
+ * With S the sum of the weights exp(-eta (z_i - min z)), Phi is min z + v - v ln S
+ * / ln K.  So we look for the zero of
+ *
+ *	g(v) = v (3 - 2 ln S / ln K) - K ln K - 2 (C - min z).
+ *
+ * Its slope is 3 - 2 H / ln K, where H is the entropy of the probabilities: it is
+ * between 1 and 3, and falls as v grows.  So g is concave, Newton's method never
+ * passes the zero from below, and a step from above ends below it.  The bracket is
+ * there for rounding errors only.
+ */
+static double
+self_tuned_step_size(const Learner *learner, double *weights, double *total)
+{
+	int32_t		arms = learner->params.arms;
+	const double *z = learner->z;
+	double		log_arms = learner->log_arms;
+	double		least_v = learner->playable * log_arms;
+	double		fade = fading(learner, (double) learner->round + 1);
+	double		least = least_z(learner, learner->retired);
+	double		target = least_v + 2 * fade * fmax(learner->cost - least, 0);
+	double		low = least_v;
+	double		high = target;
+	double		v = learner->last_v;
+
+	/* where it is if one arm has all the probability: never too far */
+	if (!(v >= low && v <= high))
+		v = fmax(target / 3, least_v);
+	for (int pass = 0; pass < MAX_PASSES; pass++)
+	{
+		double		rate = fade * log_arms / v;
+		double		sum = 0;
+		double		moment = 0;
+		double		entropy;
+		double		g;
+		double		next;
+
+		fill_weights(learner, rate, least, learner->retired, weights);
+		for (int32_t i = 0; i < arms; i++)
+		{
+			sum += weights[i];
+			moment += weights[i] * (z[i] - least);
+		}
+		*total = sum;
+		entropy = log(sum) + rate * moment / sum;
+		g = v * (3 - 2 * log(sum) / log_arms) - target;
+		if (g < 0)
+			low = v;
+		else
+			high = v;
+		next = fmin(fmax(v - g / (3 - 2 * entropy / log_arms), low), high);
+		if (fabs(next - v) <= TOLERANCE * v)
+			break;
+		v = next;
+	}
+	return log_arms / v;
+}
+
+/*
+ * Return eta of the next round, t + 1, given its announced delay.  weights must have
+ * room for a number for each arm, and is overwritten.
  *
  * The sum of tau-tilde is over s < t, as the paper's reduction to the effective
  * delays needs it.  Section 5 writes s <= t.
  */
 double
-learner_step_size(const Learner *learner, int64_t delay)
+learner_step_size(const Learner *learner, int64_t delay, double *weights)
 {
 	const LearnerParams *params = &learner->params;
 	double		arms = learner->playable;
@@ -163,6 +392,7 @@ learner_step_size(const Learner *learner, int64_t delay)
 	double		t = (double) learner->round + 1;
 	double		cumulative_delay = learner->cumulative_delay +
 		(double) learner->outstanding;
+	double		total;
 
 	switch (params->algorithm)
 	{
@@ -181,49 +411,29 @@ learner_step_size(const Learner *learner, int64_t delay)
 				return 1 / ((4 * d * d + 6 * d + 2) / log_arms +
 							sqrt(learner->lbck) / sqrt(log_arms));
 			}
+
+		case SELF_TUNED:
+			return self_tuned_step_size(learner, weights, &total);
 	}
 	return 0;					/* not reached */
 }
 
 /*
- * Fill in the weight exp(-eta (z_i - min z)) of every arm, and return their
- * sum; the probability of arm i is weights[i] / sum.
- *
- * Unless excluded is NULL, it flags the arms that cannot be drawn.  It must not
- * flag all of them.
+ * Return the cost with which SELF_TUNED would have this step size, or the nearest
+ * that it can have.  weights is overwritten.
  */
 double
-learner_weights(const Learner *learner, double step_size, const bool *excluded,
-				double *weights)
+learner_cost_for(const Learner *learner, double step_size, double *weights)
 {
-	int32_t		arms = learner->params.arms;
-	const double *z = learner->z;
-	double		least = DBL_MAX;
-	double		total = 0;
+	double		log_arms = learner->log_arms;
+	double		least_v = learner->playable * log_arms;
+	double		v = fmax(log_arms / step_size, least_v);
+	double		fade = fading(learner, (double) learner->round + 1);
+	double		sum = learner_weights(learner, log_arms / v, learner->retired, weights);
 
-	/* a loop without exclusions is faster */
-	if (excluded == NULL)
-	{
-		for (int32_t i = 0; i < arms; i++)
-			least = z[i] < least ? z[i] : least;
-	}
-	else
-	{
-		for (int32_t i = 0; i < arms; i++)
-			least = !excluded[i] && z[i] < least ? z[i] : least;
-	}
-	for (int32_t i = 0; i < arms; i++)
-		weights[i] = -step_size * (z[i] - least);
-	if (excluded != NULL)
-	{
-		/* the exponential of such a number is exactly 0 */
-		for (int32_t i = 0; i < arms; i++)
-			weights[i] = excluded[i] ? -DBL_MAX : weights[i];
-	}
-	exponentials(weights, arms);
-	for (int32_t i = 0; i < arms; i++)
-		total += weights[i];
-	return total;
+	/* C = Phi + (v - K ln K) / 2 */
+	return least_z(learner, learner->retired) +
+		(v - v * log(sum) / log_arms + (v - least_v) / 2) / fade;
 }
 
 /*
@@ -270,9 +480,30 @@ learner_first_in_time(const Learner *learner)
 }
 
 /*
- * Return the bound on the regret that the paper proves for what has been seen so
- * far: the number of rounds, the delays, the rounds that were skipped.  The bound
- * for DADA_IX holds with probability 1 - delta, the others in expectation.
+ * Is there a proof for what learner_regret_bound() says?
+ */
+bool
+learner_has_regret_bound(const Learner *learner)
+{
+	return learner->params.algorithm != SELF_TUNED || learner->params.optimism == 1;
+}
+
+/*
+ * Return what SELF_TUNED has lost, as far as it can tell, beyond the best single
+ * arm: 1.5 v - 0.5 K ln K, and 1 for each decision that is not settled.
+ */
+double
+learner_regret_estimate(const Learner *learner, double step_size)
+{
+	return learner->log_arms * (1.5 / step_size - 0.5 * learner->playable) +
+		(double) learner->outstanding;
+}
+
+/*
+ * Return the bound on the regret that is proven for what has been seen so far: the
+ * number of rounds, the delays, the rounds that were skipped; or, for SELF_TUNED,
+ * its step size.  The bound for DADA_IX holds with probability 1 - delta, the others
+ * in expectation.
  *
  * c = step_scale enters through Theorems 3.1 and 4.1, which hold for any step
  * size that never grows.  With eta_t = c eta, the term in 1 / eta_T is divided by
@@ -280,8 +511,8 @@ learner_first_in_time(const Learner *learner)
  * round, and c or 1 / c alone may overflow, so we apply c to each root first.
  */
 double
-learner_regret_bound(const Learner *learner, double skipped, double longest_delay,
-					 double delta)
+learner_regret_bound(const Learner *learner, double step_size, double skipped,
+					 double longest_delay, double delta)
 {
 	double		c = learner->params.step_scale;
 	double		arms = learner->playable;
@@ -321,6 +552,9 @@ learner_regret_bound(const Learner *learner, double skipped, double longest_dela
 				return 4 * d * d + 6 * d + 2 +
 					(2 + sqrt(2)) * sqrt(log_arms * (2 * delays + t * arms));
 			}
+
+		case SELF_TUNED:		/* if its optimism is 1 */
+			return learner_regret_estimate(learner, step_size);
 	}
 	return 0;					/* not reached */
 }
@@ -368,16 +602,40 @@ learner_pick(const Learner *learner, int64_t delay, double uniform,
 			 Ticket *ticket, double *step_size)
 {
 	Algorithm	algorithm = learner->params.algorithm;
-	double		eta = learner_step_size(learner, delay);
-	double		total = learner_weights(learner, eta, excluded, weights);
-	int32_t		arm = sample(weights, learner->params.arms, total, uniform);
+	double		eta;
+	double		total;
+	double		mass = 1;
+	int32_t		arm;
+
+	if (algorithm == SELF_TUNED)
+	{
+		eta = self_tuned_step_size(learner, weights, &total);
+		if (excluded != learner->retired)
+		{
+			double		rate = eta * fading(learner, (double) learner->round + 1);
+			double		above = least_z(learner, excluded) -
+				least_z(learner, learner->retired);
+			double		all = total;
+
+			total = learner_weights(learner, eta, excluded, weights);
+			mass = fmin(exp(-rate * above) * total / all, 1);
+		}
+	}
+	else
+	{
+		eta = learner_step_size(learner, delay, weights);
+		total = learner_weights(learner, eta, excluded, weights);
+	}
+	arm = sample(weights, learner->params.arms, total, uniform);
 
 	ticket->round = learner->round + 1;
 	ticket->arm = arm;
 	ticket->probability = weights[arm] / total;
-	ticket->gamma = algorithm == DADA ? 0 : eta;
+	ticket->gamma = algorithm == DADA ? 0 :
+		algorithm == SELF_TUNED ? eta * GAMMA_SHARE : eta;
 	ticket->z = algorithm == DEDA ? learner->z[arm] : 0;
 	ticket->m = algorithm == DEDA ? learner->m[arm] : 0;
+	ticket->mass = mass;
 	*step_size = eta;
 }
 
@@ -393,6 +651,12 @@ learner_draw(Learner *learner, int64_t delay, double uniform,
 	learner_pick(learner, delay, uniform, learner->retired, weights, ticket,
 				 step_size);
 	count_decision(learner);
+	if (learner->params.algorithm == SELF_TUNED)
+	{
+		learner->last_v = learner->log_arms / *step_size;
+		if (learner->params.half_life != NO_HALF_LIFE)
+			halve_sums(learner);
+	}
 	if (learner->params.algorithm == DEDA)
 	{
 		size_t		size = (size_t) learner->params.arms * sizeof(double);
@@ -411,6 +675,19 @@ learner_draw(Learner *learner, int64_t delay, double uniform,
 }
 
 /*
+ * Return what SELF_TUNED takes the loss of an arm to be that it has not drawn: a
+ * part of the average loss so far, as if each arm had also lost 0 once.
+ */
+static double
+baseline(const Learner *learner)
+{
+	double		fade = fading(learner, (double) learner->round);
+
+	return (1 - learner->params.optimism) * fade * learner->total_loss /
+		(fade * learner->settled + learner->playable);
+}
+
+/*
  * Work out what the loss of a decision adds to the sums.
  *
  * DEDA treats all feedback between two decisions as one batch: the terms of
@@ -425,8 +702,10 @@ learner_feedback(const Learner *learner, const Ticket *ticket, double loss,
 {
 	int32_t		arm = ticket->arm;
 
+	terms->baseline = learner->params.algorithm == SELF_TUNED ? baseline(learner) : 0;
+	terms->mass = ticket->mass;
 	/* equations (1) and (2) */
-	terms->estimate = loss / (ticket->probability + ticket->gamma);
+	terms->estimate = (loss - terms->baseline) / (ticket->probability + ticket->gamma);
 	terms->arm = arm;
 	terms->delay = learner->round - ticket->round;
 	terms->expected = 0;
@@ -449,14 +728,27 @@ learner_feedback(const Learner *learner, const Ticket *ticket, double loss,
 }
 
 /*
- * Add the terms of one feedback to the sums.
+ * Add the terms of one feedback to the sums, with the loss itself.
  */
 void
-learner_add_feedback(Learner *learner, const FeedbackTerms *terms)
+learner_add_feedback(Learner *learner, const FeedbackTerms *terms, double loss)
 {
 	int32_t		arm = terms->arm;
 
 	learner->outstanding--;
+	if (learner->params.algorithm == SELF_TUNED)
+	{
+		double		round = (double) (learner->round - terms->delay);
+		double		weight = learner->params.half_life == NO_HALF_LIFE ? 1 :
+			exp2(half_lives_since(learner, round));
+
+		learner->z[arm] = add_limited(learner->z[arm], weight * terms->estimate);
+		learner->settled += weight;
+		learner->total_loss += weight * loss;
+		learner->cost = add_limited(learner->cost,
+									weight * terms->mass * (loss - terms->baseline));
+		return;
+	}
 	learner->z[arm] = add_bounded(learner->z[arm], terms->estimate);
 	if (learner->params.algorithm == DEDA)
 	{
@@ -484,7 +776,7 @@ learner_learn(Learner *learner, const Ticket *ticket, double loss)
 		return false;
 
 	learner_feedback(learner, ticket, loss, &terms);
-	learner_add_feedback(learner, &terms);
+	learner_add_feedback(learner, &terms, loss);
 	if (learner->params.skipping)
 		open_rounds_remove(&learner->open, ticket->round);
 	return true;

@@ -1,7 +1,7 @@
 /*
  * learner.h
- *	  The learners of Gyorgy and Joulani, "Adapting to Delays and Data in
- *	  Adversarial Multi-Armed Bandits", as plain C.
+ *	  The learners as plain C: our own, which tunes itself, and those of Gyorgy and
+ *	  Joulani, "Adapting to Delays and Data in Adversarial Multi-Armed Bandits".
  *
  * Nothing in this directory knows PostgreSQL: no fmgr, no ereport, no palloc.
  * The caller owns all memory and has checked all input; see
@@ -31,25 +31,36 @@
 /* No delay was announced, or no bound on the delay is known. */
 #define NO_DELAY			(-1)
 
+/* What a half-life may be, in rounds.  NO_HALF_LIFE: nothing is forgotten. */
+#define NO_HALF_LIFE		0.0
+#define LEARNER_MIN_HALF_LIFE	0.001
+#define LEARNER_MAX_HALF_LIFE	((double) LEARNER_MAX_ROUNDS)
+
+/* No sum of SELF_TUNED is larger, so that differences of two are finite. */
+#define LEARNER_MAX_SUM		1e300
+
 typedef enum Algorithm
 {
 	DADA = 0,					/* DAda-Exp3, estimate (1), Corollary 3.2 */
 	DADA_IX = 1,				/* with implicit exploration, Corollary 4.2 */
-	DEDA = 2					/* DeDa-Exp3, Algorithm 1 */
+	DEDA = 2,					/* DeDa-Exp3, Algorithm 1 */
+	SELF_TUNED = 3				/* doc/algorithms.md */
 } Algorithm;
 
-#define NUM_ALGORITHMS		3
+#define NUM_ALGORITHMS		4
 
 /* What is fixed when a learner is made. */
 typedef struct LearnerParams
 {
 	int32_t		arms;			/* K */
 	Algorithm	algorithm;
-	bool		skipping;		/* not with DEDA */
+	bool		skipping;		/* DADA and DADA_IX only */
 	int32_t		patience;		/* rounds that are always waited for, if
 								 * skipping */
 	int32_t		max_delay;		/* d^B of DEDA, or NO_DELAY */
-	double		step_scale;		/* c; 1 with DEDA */
+	double		step_scale;		/* c; DADA and DADA_IX, otherwise 1 */
+	double		optimism;		/* f; SELF_TUNED only, otherwise 0 */
+	double		half_life;		/* in rounds; SELF_TUNED only */
 } LearnerParams;
 
 /*
@@ -68,6 +79,17 @@ typedef struct Learner
 	double		cumulative_delay;	/* D_t = sum of tau_s for s <= t; an
 									 * integer */
 	double	   *z;				/* K sums of loss estimates */
+
+	/*
+	 * SELF_TUNED only; otherwise 0.  Sums over settled decisions.  With a
+	 * half-life h, in these and in z a decision of round s counts 2^((s - r)
+	 * / h), where r is the last multiple of h that is not after round t.
+	 */
+	double		settled;		/* n, their number */
+	double		total_loss;		/* L, of their losses */
+	double		cost;			/* C, of their losses less the baselines */
+	double		last_v;			/* v of the last draw, a good guess of the
+								 * next one; or 0 */
 
 	/* DEDA only; otherwise 0 and NULL */
 	double		longest_delay;	/* d*_t; an integer */
@@ -94,6 +116,9 @@ typedef struct Ticket
 	double		gamma;			/* gamma_s; 0 with DADA */
 	double		z;				/* z_s,arm; 0 unless DEDA */
 	double		m;				/* m_s,arm; 0 unless DEDA */
+	double		mass;			/* SELF_TUNED: the probability of all arms
+								 * that could be drawn, before the others were
+								 * excluded; 1 if none was */
 } Ticket;
 
 /* What one feedback adds to the learner's sums. */
@@ -101,9 +126,12 @@ typedef struct FeedbackTerms
 {
 	int32_t		arm;
 	int64_t		delay;			/* d_s */
-	double		estimate;		/* of the loss, to z */
+	double		estimate;		/* of the loss, or of what it has beyond the
+								 * baseline; to z */
 	double		expected;		/* estimate * probability, to m; DEDA only */
 	double		lbck;			/* to Lbck; DEDA only */
+	double		baseline;		/* o; SELF_TUNED only, otherwise 0 */
+	double		mass;			/* that of the ticket */
 } FeedbackTerms;
 
 /* How many vectors of length K a learner has: z, and with DEDA m, z_tie, m_tie. */
@@ -124,7 +152,8 @@ extern const char *learner_ticket_problem(const Learner *learner,
 										  const Ticket *ticket);
 
 /* The formulas. */
-extern double learner_step_size(const Learner *learner, int64_t delay);
+extern double learner_step_size(const Learner *learner, int64_t delay,
+								double *weights);
 extern double learner_weights(const Learner *learner, double step_size,
 							  const bool *excluded, double *weights);
 extern void learner_pick(const Learner *learner, int64_t delay, double uniform,
@@ -132,11 +161,17 @@ extern void learner_pick(const Learner *learner, int64_t delay, double uniform,
 						 Ticket *ticket, double *step_size);
 extern int64_t learner_first_in_time(const Learner *learner);
 extern int64_t learner_open_words_in_draw(const Learner *learner);
-extern double learner_regret_bound(const Learner *learner, double skipped,
-								   double longest_delay, double delta);
+extern bool learner_has_regret_bound(const Learner *learner);
+extern double learner_regret_bound(const Learner *learner, double step_size,
+								   double skipped, double longest_delay,
+								   double delta);
+extern double learner_regret_estimate(const Learner *learner, double step_size);
+extern double learner_cost_for(const Learner *learner, double step_size,
+							   double *weights);
 extern void learner_feedback(const Learner *learner, const Ticket *ticket,
 							 double loss, FeedbackTerms *terms);
-extern void learner_add_feedback(Learner *learner, const FeedbackTerms *terms);
+extern void learner_add_feedback(Learner *learner, const FeedbackTerms *terms,
+								 double loss);
 
 /* One round, and one feedback, of sequential play. */
 extern void learner_draw(Learner *learner, int64_t delay, double uniform,

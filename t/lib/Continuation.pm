@@ -45,34 +45,42 @@ END
 \$\$;
 
 SELECT setseed(0.1);
-SELECT bandit_create('skipping', '{a,b,c}', patience => 5),
+SELECT bandit_create('skipping', '{a,b,c}', 'dada', patience => 5),
        bandit_create('exploring', '{a,b,c,d}', 'dada-ix', step_scale => 2),
        bandit_create('deda', '{a,b}', 'deda', max_delay => 3),
-       bandit_create('reset', '{a,b}'),
-       bandit_create($strange, ARRAY['NULL', '', E'\\\\N', '"x", {y}', E'\\n'], skipping => false);
+       bandit_create('reset', '{a,b}', 'dada'),
+       bandit_create('self-tuned', '{a,b,c}'),
+       bandit_create('fading', '{a,b}', half_life => '100000 years'),	-- so that some minutes are nothing
+       bandit_create($strange, ARRAY['NULL', '', E'\\\\N', '"x", {y}', E'\\n'], 'dada', skipping => false);
 CALL play('skipping', 300);
 CALL play('exploring', 20);
 CALL play('deda', 20);
 CALL play('reset', 20);
 SELECT bandit_reset('reset');
 CALL play('reset', 10);
+CALL play('self-tuned', 50);
+SELECT bandit_add_arm('self-tuned', 'd'), bandit_retire_arm('self-tuned', 'a');
+SELECT bandit_feedback(decision_id, 0.5) FROM bandit_choose('self-tuned', allowed => '{c,d}');
+CALL play('self-tuned', 20);
+CALL play('fading', 20);
 CALL play($strange, 20);
 
 CREATE TABLE own_bandit (state bandit_state, ticket bandit_ticket);
 INSERT INTO own_bandit
-SELECT d.* FROM unnest(ARRAY[bandit_new(3), bandit_new(2, 'deda', max_delay => 1)]) AS n, bandit_draw(n) AS d;
+SELECT d.* FROM unnest(ARRAY[bandit_new(3), bandit_new(3, 'dada'), bandit_new(2, 'deda', max_delay => 1)]) AS n, bandit_draw(n) AS d;
 UPDATE own_bandit SET state = bandit_learn(state, ticket, 1 / 3.0);
 };
 
 # What must be the same to the last bit
 our $contents = q{
-SELECT bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale, epoch, created_at, owner, grantees
+SELECT bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale, epoch, created_at, owner, grantees,
+       optimism, half_life, head_start, cost_offset, arms_changed_at, retired
 FROM dexp3.bandit ORDER BY bandit_id;
 SELECT count(*), md5(string_agg(format('%s', ROW(decision_id, bandit_id, epoch, round, outstanding, probability,
-                                                 gamma, decided_at, arm, delay, z, m)), ' ' ORDER BY decision_id))
+                                                 gamma, decided_at, arm, delay, z, m, mass)), ' ' ORDER BY decision_id))
 FROM dexp3.decision;
 SELECT count(*), md5(string_agg(format('%s', ROW(decision_id, bandit_id, epoch, round, delay, received_at,
-                                                 loss, estimate, arm, expected, lbck)), ' ' ORDER BY decision_id))
+                                                 loss, estimate, arm, expected, lbck, baseline, mass, decided_at)), ' ' ORDER BY decision_id))
 FROM dexp3.feedback;
 SELECT decision_id, bandit, round, arm, probability, decided_at FROM dexp3.pending ORDER BY decision_id;
 SELECT bandit_state_send(state), ticket FROM own_bandit;
@@ -104,6 +112,8 @@ CALL play('skipping', 20);
 CALL play('exploring', 20);
 CALL play('deda', 20);
 CALL play('reset', 20);
+CALL play('self-tuned', 20);
+CALL play('fading', 20);
 CALL play($strange, 20);
 SELECT decision_id, round, arm FROM dexp3.decision ORDER BY decision_id;
 };

@@ -1,0 +1,25 @@
+/*
+ * clock.h
+ *	  The time at which things happen.
+ */
+#ifndef DEXP3_CLOCK_H
+#define DEXP3_CLOCK_H
+
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "datatype/timestamp.h"
+
+/*
+ * Return the time at which what we are doing happens: the start of the statement.
+ *
+ * To a procedure that commits, its CALL is one long statement, in which time would
+ * stand still.  But each of its transactions has a start of its own.
+ */
+static inline TimestampTz
+time_of_action(void)
+{
+	return Max(GetCurrentStatementStartTimestamp(), GetCurrentTransactionStartTimestamp());
+}
+
+#endif							/* DEXP3_CLOCK_H */
