@@ -25,7 +25,7 @@ PG_CPPFLAGS = -I$(here)src
 PG_CPPFLAGS += -isystem $(shell $(PG_CONFIG) --includedir-server)
 
 # In this order: "reference" and "self_tuned_reference" define functions that the later tests use.
-REGRESS = reference simulate state learn errors sampling regret managed managed_reference self_tuned_reference self_tuned self_tuned_managed trigger arrival bulk privileges functions hostile ways_in promises arms subject upkeep report chart
+REGRESS = reference simulate state learn errors sampling regret managed managed_reference self_tuned_reference self_tuned self_tuned_managed trigger arrival bulk privileges functions hostile ways_in promises arms subject upkeep report chart edges
 # "folded" likewise, for the others
 ISOLATION := folded $(filter-out folded,$(patsubst $(here)specs/%.spec,%,$(wildcard $(here)specs/*.spec)))
 
@@ -35,6 +35,11 @@ EXTRA_CLEAN = $(EXTENSION)-*.zip
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
+
+# Before PostgreSQL 16 all symbols are exported: ours shall not be somebody else's.
+ifeq ($(PORTNAME), linux)
+SHLIB_LINK += -Wl,-Bsymbolic
+endif
 
 # A loop that shall be turned into vector instructions, as PostgreSQL does with some of its own
 src/learner/exponential.o: CFLAGS += $(CFLAGS_VECTORIZE)

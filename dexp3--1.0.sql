@@ -475,8 +475,23 @@ CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.feedback
 	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
 CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.trimmed
 	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
-CREATE TRIGGER checkpoint_arrival BEFORE INSERT ON dexp3.checkpoint
+CREATE TRIGGER checkpoint_arrival BEFORE INSERT OR UPDATE ON dexp3.checkpoint
 	FOR EACH ROW EXECUTE FUNCTION dexp3.checkpoint_arrival();
+
+-- For rows that a subscription changes.  It fires no triggers for statements, and rows
+-- come with the publisher's xact.
+CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.decision
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
+CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.feedback
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
+CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.trimmed
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
+CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.decision
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.feedback
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.trimmed
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_changed();
 
 ALTER TABLE dexp3.bandit ENABLE ALWAYS TRIGGER bandit_changed;
 ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_arrival;
@@ -485,6 +500,12 @@ ALTER TABLE dexp3.trimmed ENABLE ALWAYS TRIGGER log_arrival;
 ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.trimmed ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.decision ENABLE REPLICA TRIGGER log_row_arrival;
+ALTER TABLE dexp3.feedback ENABLE REPLICA TRIGGER log_row_arrival;
+ALTER TABLE dexp3.trimmed ENABLE REPLICA TRIGGER log_row_arrival;
+ALTER TABLE dexp3.decision ENABLE REPLICA TRIGGER log_row_changed;
+ALTER TABLE dexp3.feedback ENABLE REPLICA TRIGGER log_row_changed;
+ALTER TABLE dexp3.trimmed ENABLE REPLICA TRIGGER log_row_changed;
 ALTER TABLE dexp3.checkpoint ENABLE ALWAYS TRIGGER checkpoint_arrival;
 
 -- It has the rights of the role that asks, so that row security applies.

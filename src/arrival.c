@@ -108,6 +108,9 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
+			/* the extension may have been dropped, or its creation rolled back */
+			if ((largest_decision_id > 0 || largest_bandit_id > 0) && !tables_exist())
+				break;
 			if (largest_decision_id > 0)
 				skip_ids(tables()->decision_id_seq, largest_decision_id);
 			if (largest_bandit_id > 0)
@@ -138,7 +141,8 @@ arrival_init(void)
 /*
  * Trigger on the tables of the log, for rows that come from COPY, a restore or
  * replication: xact is the transaction under which they become visible here,
- * whatever it was elsewhere.
+ * whatever it was elsewhere.  A row that a publisher has updated comes with the
+ * publisher's, too.
  */
 Datum
 dexp3_log_arrival(PG_FUNCTION_ARGS)
@@ -146,6 +150,7 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 	HeapTuple	tuple;
 	TupleDesc	tupdesc;
+	bool		is_update;
 	Oid			relid;
 	int			xact_attnos[2];
 	int			nxacts = 1;
@@ -155,13 +160,15 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 	bool		isnull[3];
 
 	check_called_as_trigger(fcinfo, "log_arrival");
+	is_update = TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event);
+	tuple = is_update ? trigdata->tg_newtuple : trigdata->tg_trigtuple;
 	if (own_expects_changes())
-		return PointerGetDatum(trigdata->tg_trigtuple); /* trim.c knows */
+		return PointerGetDatum(tuple);	/* trim.c knows */
 	refuse_while_inserting();
 	if (!TRIGGER_FIRED_BEFORE(trigdata->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) ||
-		!TRIGGER_FIRED_BY_INSERT(trigdata->tg_event))
-		protocol_violated(trigdata, "BEFORE INSERT FOR EACH ROW");
+		(!is_update && !TRIGGER_FIRED_BY_INSERT(trigdata->tg_event)))
+		protocol_violated(trigdata, "BEFORE INSERT OR UPDATE FOR EACH ROW");
 
 	/* nobody shall use it for a table of another shape */
 	relid = RelationGetRelid(trigdata->tg_relation);
@@ -180,7 +187,6 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 		protocol_violated(trigdata, "on dexp3.decision, dexp3.feedback or dexp3.trimmed");
 
 	/* all of them begin with a decision, its bandit and its epoch */
-	tuple = trigdata->tg_trigtuple;
 	tupdesc = RelationGetDescr(trigdata->tg_relation);
 	for (int i = 0; i < 3; i++)
 		ids[i] = heap_getattr(tuple, i + 1, tupdesc, &isnull[i]);
@@ -207,13 +213,20 @@ dexp3_checkpoint_arrival(PG_FUNCTION_ARGS)
 /*
  * Trigger on the tables of the log: when they are truncated, or rows are changed
  * or deleted by somebody else than us, neither checkpoints nor sums hold any more.
+ * A subscription fires triggers for rows only; the first row of a transaction or
+ * subtransaction is enough.
  */
 Datum
 dexp3_log_changed(PG_FUNCTION_ARGS)
 {
+	static TransactionId changed_by = InvalidTransactionId;
+	TriggerData *trigdata = (TriggerData *) fcinfo->context;
+
 	check_called_as_trigger(fcinfo, "log_changed");
-	if (!own_expects_changes())
+	if (!own_expects_changes() && !(TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) &&
+									changed_by == GetCurrentTransactionId()))
 	{
+		changed_by = GetCurrentTransactionId();
 		checkpoint_remove_all();
 		own_disturb_all();
 	}

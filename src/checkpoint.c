@@ -15,6 +15,7 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/relscan.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -181,32 +182,28 @@ deserialize(const char *data, Size size, Totals *totals, Frontier *frontier,
 	moment_set_running(moment, data, header.nrunning);
 	data += running_size;
 	memcpy(frontier, data, FRONTIER_SIZE(header.nholes));
+	frontier->nholes = header.nholes;
 	frontier->entry = 0;
 	return true;
 }
 
 /*
- * Read the newest checkpoint into totals that are new.  Returns false if there
- * is none.
+ * Read the newest checkpoint that a snapshot sees into totals that are new.  Returns
+ * false if there is none.  One that was written since may include transactions that
+ * had not finished for the snapshot.
  */
 bool
-checkpoint_read(int32 bandit_id, int32 epoch, Totals *totals, Frontier *frontier,
-				Moment *moment)
+checkpoint_read(int32 bandit_id, int32 epoch, Snapshot snapshot, Totals *totals,
+				Frontier *frontier, Moment *moment)
 {
 	bool		found = false;
+	CheckpointScan scan;
+	HeapTuple	tuple;
 
-	/*
-	 * With SnapshotSelf a scan can miss both of two checkpoints if the newer
-	 * one replaces the older at that very moment; so look twice.
-	 */
-	for (int try = 0; try < 2 && !found; try++)
+	begin_scan(&scan, AccessShareLock, SnapshotAny, bandit_id, epoch, NULL);
+	while (!found && (tuple = next_checkpoint(&scan)) != NULL)
 	{
-		CheckpointScan scan;
-		HeapTuple	tuple;
-
-		begin_scan(&scan, AccessShareLock, SnapshotSelf, bandit_id, epoch, NULL);
-		tuple = next_checkpoint(&scan);
-		if (tuple != NULL)
+		if (table_tuple_satisfies_snapshot(scan.rel, scan.scan->slot, snapshot))
 		{
 			bytea	   *state = DatumGetByteaPP(checkpoint_column(&scan, tuple,
 																  Anum_checkpoint_state));
@@ -214,8 +211,8 @@ checkpoint_read(int32 bandit_id, int32 epoch, Totals *totals, Frontier *frontier
 			found = deserialize(VARDATA_ANY(state), VARSIZE_ANY_EXHDR(state),
 								totals, frontier, moment);
 		}
-		end_scan(&scan);
 	}
+	end_scan(&scan);
 	return found;
 }
 
@@ -305,5 +302,6 @@ void
 checkpoint_remove_all(void)
 {
 	LockRelationOid(tables()->checkpoint, ShareRowExclusiveLock);
+	CommandCounterIncrement();	/* this very command may have written one */
 	remove_checkpoints(ALL_BANDITS, ALL_EPOCHS, NULL);
 }

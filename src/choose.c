@@ -23,6 +23,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "log.h"
+#include "own.h"
 #include "progress.h"
 #include "random.h"
 #include "settle.h"
@@ -317,6 +318,8 @@ bandit_choose_many(PG_FUNCTION_ARGS)
 		MemoryContext caller_context = MemoryContextSwitchTo(round_context);
 
 		CHECK_FOR_INTERRUPTS();
+		if (own_is_disturbed(bandit->bandit_id, bandit->epoch))
+			insert_flush(inserter); /* sums are made from what is in the log */
 		if (i == 0)
 			take_sums(bandit, max_expired, &sums);
 		else

@@ -154,7 +154,8 @@ fold_log(const Bandit *bandit, FoldFrom from, Snapshot snapshot, const Moment *m
 	frontier_init(frontier);
 	progress_start(&fold.progress, "rows", 0);
 	if (from == FOLD_FROM_CHECKPOINT &&
-		checkpoint_read(bandit->bandit_id, bandit->epoch, totals, frontier, &since))
+		checkpoint_read(bandit->bandit_id, bandit->epoch, snapshot, totals, frontier,
+						&since))
 	{
 		scan_new(&fold, LOG_TRIMMED, snapshot, check_removal);
 		scan_mine(&fold, LOG_TRIMMED, check_removal);

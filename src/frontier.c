@@ -6,8 +6,11 @@
  * is moved only by settling it, when it is due.  Nobody is waited for:
  *
  * - A decision that another open transaction has just settled is passed, and that
- *	 transaction becomes a hole.  If it is rolled back, the cursor goes back.  One's
- *	 own transaction is such a hole for the decisions that it has settled itself.
+ *	 transaction becomes a hole.  If it is rolled back, the cursor goes back; also if
+ *	 it is committed, but has settled something in a subtransaction, since nobody
+ *	 knows which of those were rolled back.  One's own transaction is such a hole for
+ *	 the decisions that it has settled itself, until it ends; what a savepoint has
+ *	 rolled back, own.c knows.
  * - A transaction that is running, and may have made decisions that come before the
  *	 cursor's new place, becomes a hole.  When it has finished its decisions are
  *	 looked at by themselves.
@@ -47,8 +50,11 @@ typedef struct Mover
 	int64		gone;
 } Mover;
 
-static int
-compare_places(const Cursor *a, const Cursor *b)
+/*
+ * Compare two places.
+ */
+int
+frontier_compare(const Cursor *a, const Cursor *b)
 {
 	if (a->xact != b->xact)
 		return a->xact < b->xact ? -1 : 1;
@@ -105,15 +111,35 @@ add_hole(Mover *mover, HoleKind kind, uint64 xact, const Cursor *before)
 		hole->kind = kind;
 		hole->cursor = *before;
 	}
-	else if (compare_places(before, &hole->cursor) < 0)
+	else if (frontier_compare(before, &hole->cursor) < 0)
 		hole->cursor = *before;
 	set_next(&hole->cursor, 0, 0);
 	return true;
 }
 
 /*
- * Has a transaction or subtransaction that has finished been committed?  If it is
- * so old that nobody knows, say no: then it is looked at again.
+ * Take note of a transaction that has settled a decision behind the cursor.
+ */
+static bool
+add_settler(Mover *mover, const Settlement *settlement, const Cursor *before)
+{
+	Frontier   *frontier = mover->frontier;
+
+	if (!add_hole(mover, HOLE_SETTLEMENTS, settlement->xact, before))
+		return false;
+	for (int i = 0; i < frontier->nholes; i++)
+	{
+		Hole	   *hole = &frontier->holes[i];
+
+		if (hole->kind == HOLE_SETTLEMENTS && hole->xact == settlement->xact)
+			hole->in_subtransaction |= settlement->settler != (TransactionId) settlement->xact;
+	}
+	return true;
+}
+
+/*
+ * Has a transaction that has finished been committed?  If it is so old that nobody
+ * knows, say no: then it is looked at again.
  */
 static bool
 was_committed(uint64 xact)
@@ -220,6 +246,7 @@ take_decision(Mover *mover, Cursor *cursor, const DecisionRow *row, bool one_tra
 		{
 			move->settled++;
 			settlement.settler = GetCurrentTransactionId();
+			settlement.xact = log_current_xact();
 		}
 		else if (log_find_settlement(row->decision_id, &settlement) == NOT_SETTLED)
 			return NO_MORE;		/* somebody was quicker, and rolled back */
@@ -232,7 +259,7 @@ take_decision(Mover *mover, Cursor *cursor, const DecisionRow *row, bool one_tra
 				 (!one_transaction && has_running_between(mover, cursor, row->xact))))
 		return NOT_DUE;
 	if (TransactionIdIsValid(settlement.settler) &&
-		!add_hole(mover, HOLE_SETTLEMENTS, full_xid(settlement.settler), cursor))
+		!add_settler(mover, &settlement, cursor))
 		return NO_MORE;
 	return pass(mover, cursor, row->xact, row->decision_id, one_transaction) ?
 		PASSED : NO_MORE;
@@ -301,7 +328,7 @@ fill_holes(Mover *mover, Snapshot snapshot)
 	for (int i = 0; i < nholes; i++)
 	{
 		Hole	   *hole = &holes[i];
-		bool		mine = TransactionIdIsCurrentTransactionId((TransactionId) hole->xact);
+		bool		mine = hole->xact == mover->mine;
 
 		if (is_quiet(&hole->cursor, mover->move) ||
 			(mine ? hole->kind == HOLE_SETTLEMENTS :
@@ -311,8 +338,8 @@ fill_holes(Mover *mover, Snapshot snapshot)
 			holes[finished++] = *hole;
 		else
 		{
-			if (!was_committed(hole->xact) &&
-				compare_places(&hole->cursor, &frontier->cursor) < 0)
+			if ((hole->in_subtransaction || !was_committed(hole->xact)) &&
+				frontier_compare(&hole->cursor, &frontier->cursor) < 0)
 				frontier->cursor = hole->cursor;
 			mover->move->moved = true;
 		}
@@ -380,7 +407,7 @@ frontier_visit_open(const Frontier *frontier, int32 bandit_id, int32 epoch,
 
 	for (int i = 0; i < frontier->nholes; i++)
 	{
-		if (compare_places(&frontier->holes[i].cursor, &begin) < 0)
+		if (frontier_compare(&frontier->holes[i].cursor, &begin) < 0)
 			begin = frontier->holes[i].cursor;
 	}
 	walk = log_begin_walk(bandit_id, epoch, begin.xact, begin.decision_id, false);

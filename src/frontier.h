@@ -41,9 +41,9 @@ typedef enum HoleKind
 
 typedef struct Hole
 {
-	uint64		xact;			/* was running; a subtransaction, perhaps, if
-								 * it has settled */
+	uint64		xact;			/* was running */
 	HoleKind	kind;
+	bool		in_subtransaction;	/* has it settled one in a subtransaction? */
 	Cursor		cursor;			/* which of its decisions have been passed; or
 								 * what comes before the first that it settled */
 } Hole;
@@ -102,6 +102,7 @@ typedef struct FrontierMove
 } FrontierMove;
 
 extern void frontier_move(Frontier *frontier, FrontierMove *move);
+extern int	frontier_compare(const Cursor *a, const Cursor *b);
 
 /* Visit the decisions that are open, as long as the visitor wants more. */
 typedef bool (*OpenVisitor) (void *context, const DecisionRow *row);

@@ -635,6 +635,7 @@ log_find_settlement(int64 decision_id, Settlement *settlement)
 
 		read_feedback(rows.slot, &row);
 		settlement->settled_by = row.settled_by;
+		settlement->xact = U64FromFullTransactionId(DatumGetFullTransactionId(rows.slot->tts_values[Anum_feedback_xact - 1]));
 		settlement->status = IS_SETTLED;
 		if (TransactionIdIsValid(dirty.xmin))
 		{

@@ -84,8 +84,11 @@ typedef struct Settlement
 {
 	SettlementStatus status;
 	SettledBy	settled_by;		/* if it is settled */
-	TransactionId settler;		/* if it is running: this transaction, or one
-								 * of ours; otherwise invalid */
+	TransactionId settler;		/* if it is running: this transaction or
+								 * subtransaction, perhaps one of ours;
+								 * otherwise invalid */
+	uint64		xact;			/* the top-level transaction that it belongs
+								 * to, if it is running */
 	uint32		speculative_token;	/* not 0 if it may still withdraw the row */
 } Settlement;
 

@@ -53,6 +53,8 @@ typedef struct OwnSums
 	SubTransactionId subid;
 	bool		checkpoint;		/* has a checkpoint been written? */
 	bool		learned;		/* are there sums that a learner needs? */
+	Cursor		settled_after;	/* the place before the first decision that it
+								 * has skipped or that has expired */
 	Counts		counts;
 	own_arms_hash *arms;
 } OwnSums;
@@ -63,6 +65,8 @@ typedef struct OwnBandit
 	uint64		key;			/* identifier and epoch */
 	char		status;
 	OwnSums    *innermost;
+	Cursor		reopened_after; /* the place before the first decision that was
+								 * settled like this and rolled back */
 } OwnBandit;
 
 #define SH_PREFIX		own_bandits
@@ -89,6 +93,9 @@ static uint64 log_identity = 0;
 
 /* Are rows removed just now in a way that does not change the sums? */
 static bool changes_expected = false;
+
+/* Behind all decisions: there is none. */
+static const Cursor nowhere = {.xact = PG_UINT64_MAX};
 
 static uint64
 key_of(int32 bandit_id, int32 epoch)
@@ -130,7 +137,10 @@ current_sums(int32 bandit_id, int32 epoch)
 	}
 	bandit = own_bandits_insert(bandits, key_of(bandit_id, epoch), &found);
 	if (!found)
+	{
 		bandit->innermost = NULL;
+		bandit->reopened_after = nowhere;
+	}
 	sums = bandit->innermost;
 	if (sums == NULL || sums->subid != GetCurrentSubTransactionId())
 	{
@@ -139,6 +149,7 @@ current_sums(int32 bandit_id, int32 epoch)
 		sums->subid = GetCurrentSubTransactionId();
 		sums->checkpoint = false;
 		sums->learned = false;
+		sums->settled_after = nowhere;
 		counts_init(&sums->counts);
 		sums->arms = own_arms_create(TopTransactionContext, 1, NULL);
 		bandit->innermost = sums;
@@ -215,6 +226,41 @@ own_note_checkpoint(int32 bandit_id, int32 epoch)
 	current_sums(bandit_id, epoch)->checkpoint = true;
 }
 
+static void
+set_to_earlier(Cursor *place, const Cursor *other)
+{
+	if (frontier_compare(other, place) < 0)
+		*place = *other;
+}
+
+/*
+ * Take note that this transaction has skipped a decision, or that it has expired.
+ */
+void
+own_note_settled(int32 bandit_id, int32 epoch, const DecisionRow *row)
+{
+	Cursor		before = {.xact = row->xact,.decision_id = row->decision_id - 1};
+
+	set_to_earlier(&current_sums(bandit_id, epoch)->settled_after, &before);
+}
+
+/*
+ * Have savepoints that were rolled back opened decisions again?  If so, tell the
+ * place before the first one, and forget it.
+ */
+bool
+own_take_reopened(int32 bandit_id, int32 epoch, Cursor *before)
+{
+	OwnBandit  *bandit = bandits == NULL ? NULL :
+		own_bandits_lookup(bandits, key_of(bandit_id, epoch));
+
+	if (bandit == NULL || bandit->reopened_after.xact == nowhere.xact)
+		return false;
+	*before = bandit->reopened_after;
+	bandit->reopened_after = nowhere;
+	return true;
+}
+
 /*
  * Add what this transaction has written so far to the committed sums.
  */
@@ -273,6 +319,7 @@ merge_innermost(OwnBandit *bandit)
 
 	sums->outer->checkpoint |= sums->checkpoint;
 	sums->outer->learned |= sums->learned;
+	set_to_earlier(&sums->outer->settled_after, &sums->settled_after);
 	add_counts(sums->outer, &sums->counts, &scale);
 	own_arms_start_iterate(sums->arms, &iterator);
 	while ((own = own_arms_iterate(sums->arms, &iterator)) != NULL)
@@ -462,7 +509,10 @@ subtransaction_event(SubXactEvent event, SubTransactionId subid,
 		if (sums == NULL || sums->subid != subid)
 			continue;
 		if (event == SUBXACT_EVENT_ABORT_SUB)
+		{
+			set_to_earlier(&bandit->reopened_after, &sums->settled_after);
 			drop_innermost(bandit);
+		}
 		else if (sums->outer != NULL && sums->outer->subid == parent)
 		{
 			bool		was_disturbed = all_disturbed;

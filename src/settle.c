@@ -162,6 +162,8 @@ settle_due(void *context, const DecisionRow *row)
 	settled = settle(due->bandit, &sums, row,
 					 expired ? SETTLED_BY_EXPIRY : SETTLED_BY_SKIPPING,
 					 due->bandit->missing_loss);
+	if (settled)
+		own_note_settled(row->bandit_id, row->epoch, row);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(due->context);
 	return settled;
@@ -184,9 +186,13 @@ move_frontier(Sums *sums, Due *due, int64 max_settled, int64 max_looked_at)
 		.max_settled = max_settled,
 		.max_looked_at = max_looked_at
 	};
+	Cursor		reopened;
 
 	due->context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 decision",
 										 ALLOCSET_SMALL_SIZES);
+	if (own_take_reopened(move.bandit_id, move.epoch, &reopened) &&
+		frontier_compare(&reopened, &sums->frontier.cursor) < 0)
+		sums->frontier.cursor = reopened;
 	frontier_move(&sums->frontier, &move);
 	/* what a disturbed log looks like may be taken back */
 	if (move.moved && !own_is_disturbed(sums->log.bandit_id, sums->log.epoch))

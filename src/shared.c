@@ -39,6 +39,7 @@
 #include "storage/shmem.h"
 #include "utils/dsa.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -227,11 +228,15 @@ bool
 shared_without_failing(void (*action) (void *), void *argument)
 {
 	MemoryContext caller_context = CurrentMemoryContext;
+	ResourceOwner caller_owner = CurrentResourceOwner;
+	ResourceOwner volatile owner = NULL;
 	uint32		holdoff = InterruptHoldoffCount;
 	volatile bool done = true;
 
 	PG_TRY();
 	{
+		owner = ResourceOwnerCreate(NULL, "dexp3");
+		CurrentResourceOwner = owner;
 		action(argument);
 	}
 	PG_CATCH();
@@ -243,6 +248,16 @@ shared_without_failing(void (*action) (void *), void *argument)
 		done = false;
 	}
 	PG_END_TRY();
+
+	/* what a failure has left half-made, such as a piece of shared memory */
+	CurrentResourceOwner = caller_owner;
+	if (owner != NULL)
+	{
+		ResourceOwnerRelease(owner, RESOURCE_RELEASE_BEFORE_LOCKS, done, false);
+		ResourceOwnerRelease(owner, RESOURCE_RELEASE_LOCKS, done, false);
+		ResourceOwnerRelease(owner, RESOURCE_RELEASE_AFTER_LOCKS, done, false);
+		ResourceOwnerDelete(owner);
+	}
 	return done;
 }
 
@@ -446,34 +461,15 @@ shared_note_prepared(TransactionId xid)
  */
 
 /*
- * Copy the sums of some arms.
- */
-static void
-copy_sums(const SharedEntry *entry, const Selection *selection, Totals *to)
-{
-	Totals		from;
-	int			n = Min(selection->arms, Max(entry->arms - selection->first_arm, 0));
-
-	entry_totals(entry, &from);
-	for (int i = 0; i < selection->nsums; i++)
-	{
-		double	   *vector = totals_vector(to, i);
-
-		memcpy(vector, totals_vector(&from, i) + selection->first_arm, n * sizeof(double));
-		memset(vector + n, 0, (selection->arms - n) * sizeof(double));
-	}
-}
-
-/*
  * Read committed sums.  totals gets the counts and the selected sums, in the
- * current memory context; *log_arms is the number of arms that the log has rows
- * of, or more.  Returns false if there is no entry.
+ * current memory context.  Returns false if there is no entry.
  */
 bool
 shared_read(const SharedLog *log, const Selection *selection, Totals *totals,
-			Frontier *frontier, int *log_arms, bool *checkpoint_due)
+			Frontier *frontier, bool *checkpoint_due)
 {
 	SharedEntry *entry;
+	Totals		all;
 
 	if (!is_usable())
 		return false;
@@ -498,9 +494,9 @@ shared_read(const SharedLog *log, const Selection *selection, Totals *totals,
 		return false;
 	}
 	totals->counts = entry->counts;
-	copy_sums(entry, selection, totals);
+	entry_totals(entry, &all);
+	totals_select(&all, selection->first_arm, totals);
 	frontier_copy(frontier, &entry->frontier);
-	*log_arms = entry->arms;
 	*checkpoint_due = counts_events(&entry->counts) - entry->checkpoint_events >=
 		checkpoint_due_after(entry->size);
 	pg_atomic_write_u64(&entry->last_used, (uint64) time_of_action());
@@ -536,7 +532,8 @@ shared_publish_frontier(const SharedLog *log, Frontier *frontier)
 
 /*
  * If a checkpoint is due, and nobody is writing one, let it be ours to write: then
- * return true.
+ * return true.  Who has been at it for as long as it takes for another to be due, is
+ * not waited for any longer.
  */
 bool
 shared_claim_checkpoint(const SharedLog *log)
@@ -547,11 +544,12 @@ shared_claim_checkpoint(const SharedLog *log)
 	bool		due;
 
 	if (entry == NULL)
-		return false;
+		return true;			/* there is no memory for one */
 	events = counts_events(&entry->counts);
 	due = entry->ready && is_of(entry, log) &&
 		events - entry->checkpoint_events >= checkpoint_due_after(entry->size) &&
 		(entry->checkpointer == 0 ||
+		 events - entry->next_checkpoint_events >= checkpoint_due_after(entry->size) ||
 		 !TransactionIdIsInProgress((TransactionId) entry->checkpointer));
 	if (due)
 	{
@@ -568,13 +566,12 @@ shared_claim_checkpoint(const SharedLog *log)
  */
 
 /*
- * If there is too much, remove the entries that have not been used for longest: in
+ * If that is too much with what is wanted, remove the entries that have not been used for longest: in
  * each pass those of the earlier half of the time that they span.
  */
 static void
-limit_memory(Size wanted)
+limit_memory(uint64 limit, Size wanted)
 {
-	uint64		limit = (uint64) shared_memory * 1024;
 	TimestampTz before = 0;
 
 	while (pg_atomic_read_u64(&control->used) + wanted > limit)
@@ -613,6 +610,8 @@ typedef struct NewEntry
 {
 	const SharedLog *log;
 	int			arms;
+	uint64		limit;			/* bytes that all entries may have */
+	ResourceOwner owner;		/* of the snapshot */
 	Snapshot	snapshot;
 	Moment	   *moment;
 	bool		begun;
@@ -635,7 +634,7 @@ begin_entry(void *argument)
 	uint64		generation;
 	bool		found;
 
-	limit_memory(totals_sums_size(&totals) + sizeof(SharedEntry));
+	limit_memory(new->limit, totals_sums_size(&totals) + sizeof(SharedEntry));
 	entry = dshash_find_or_insert(table, &key, &found);
 	if (!found)
 	{
@@ -655,7 +654,7 @@ begin_entry(void *argument)
 	entry->generation = 0;
 	free_content(entry);
 	generation = pg_atomic_read_u64(&control->generation);	/* before the snapshot */
-	new->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	new->snapshot = RegisterSnapshotOnOwner(GetLatestSnapshot(), new->owner);
 	moment_of_snapshot(new->moment, new->snapshot);
 
 	entry->size = totals_sums_size(&totals) + new->moment->nrunning * sizeof(uint64);
@@ -688,13 +687,25 @@ begin_entry(void *argument)
 bool
 shared_begin_build(const SharedLog *log, int arms, Snapshot *snapshot, Moment *moment)
 {
-	NewEntry	new = {.log = log,.arms = arms,.moment = moment};
+	NewEntry	new = {
+		.log = log,
+		.arms = arms,
+		.limit = (uint64) shared_memory * 1024,
+		.owner = CurrentResourceOwner,
+		.moment = moment
+	};
 
 	Assert(building == 0);
 	if (!is_usable())
 		return false;
-	if (!shared_without_failing(begin_entry, &new) && new.snapshot != NULL)
-		UnregisterSnapshot(new.snapshot);
+	/* the system may have less memory than the setting allows */
+	for (int try = 0; try < 2 && !shared_without_failing(begin_entry, &new); try++)
+	{
+		if (new.snapshot != NULL)
+			UnregisterSnapshot(new.snapshot);
+		new.snapshot = NULL;
+		new.limit = pg_atomic_read_u64(&control->used) / 2;
+	}
 	*snapshot = new.snapshot;
 	return new.begun;
 }

@@ -32,8 +32,7 @@ typedef struct Selection
 
 /* Using an entry */
 extern bool shared_read(const SharedLog *log, const Selection *selection,
-						Totals *totals, Frontier *frontier,
-						int *log_arms, bool *checkpoint_due);
+						Totals *totals, Frontier *frontier, bool *checkpoint_due);
 extern void shared_publish_frontier(const SharedLog *log, Frontier *frontier);
 extern bool shared_claim_checkpoint(const SharedLog *log);
 

@@ -100,21 +100,6 @@ fold_now(const SharedLog *log, const Bandit *bandit, Totals *totals, Frontier *f
 }
 
 /*
- * Reduce sums to those of the selected arms.
- */
-static void
-select_arms(const Totals *all, const Selection *selection, Totals *selected)
-{
-	int			n = Min(selection->arms, Max(all->arms - selection->first_arm, 0));
-
-	totals_init(selected, selection->nsums, selection->arms);
-	selected->counts = all->counts;
-	for (int i = 0; i < selection->nsums; i++)
-		memcpy(totals_vector(selected, i),
-			   totals_vector(all, i) + selection->first_arm, n * sizeof(double));
-}
-
-/*
  * Complain if the log has rows of an arm that the bandit does not have.  It may
  * have got the arm a moment ago: then it does for this call without.
  */
@@ -143,7 +128,6 @@ sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode, int nsums, int fi
 		  int arms)
 {
 	SharedLog  *log = &sums->log;
-	int			log_arms;
 	bool		disturbed;
 
 	log->bandit_id = bandit->bandit_id;
@@ -156,15 +140,16 @@ sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode, int nsums, int fi
 	sums->selection.arms = arms;
 
 	if (disturbed || !shared_read(log, &sums->selection, &sums->totals, &sums->frontier,
-								  &log_arms, &sums->checkpoint_due))
+								  &sums->checkpoint_due))
 	{
 		Totals		all;
 
 		fold_now(log, bandit, &all, &sums->frontier, &sums->checkpoint_due);
-		log_arms = all.arms;
-		select_arms(&all, &sums->selection, &sums->totals);
+		check_arms(bandit, all.arms);
+		totals_init(&sums->totals, nsums, arms);
+		sums->totals.counts = all.counts;
+		totals_select(&all, first_arm, &sums->totals);
 	}
-	check_arms(bandit, log_arms);
 	if (!disturbed)
 		own_add_to(log->bandit_id, log->epoch, &sums->selection, &sums->totals);
 }
@@ -294,13 +279,12 @@ assert_agreement(const SharedLog *log, const Totals *folded, const Moment *momen
 	Totals		shared;
 	Frontier	frontier;
 	Moment		now;
-	int			log_arms;
 	bool		due;
 
 	moment_init(&now);
 	for (int i = 0; i < 1000; i++)
 	{
-		bool		found = shared_read(log, &selection, &shared, &frontier, &log_arms, &due);
+		bool		found = shared_read(log, &selection, &shared, &frontier, &due);
 
 		moment_of_snapshot(&now, GetLatestSnapshot());
 		if (!found || now.next != moment->next || now.nrunning != moment->nrunning ||
@@ -334,7 +318,6 @@ sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
 	Selection	nothing = {0};
 	Totals		none;
 	Frontier	shared;
-	int			log_arms;
 	bool		due;
 
 	if (!sums->checkpoint_due || own_is_disturbed(log->bandit_id, log->epoch) ||
@@ -357,7 +340,7 @@ sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
 	 * more
 	 */
 	if (bandit->needs_frontier &&
-		shared_read(log, &nothing, &none, &shared, &log_arms, &due))
+		shared_read(log, &nothing, &none, &shared, &due))
 		frontier_copy(&frontier, &shared);
 	if (bandit->needs_frontier && !bandit->params.skipping && bandit->feedback_window == NULL)
 	{

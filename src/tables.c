@@ -66,6 +66,17 @@ tables_generation(void)
 }
 
 /*
+ * Is the extension there?
+ */
+bool
+tables_exist(void)
+{
+	Oid			schema = get_namespace_oid("dexp3", true);
+
+	return OidIsValid(schema) && OidIsValid(get_relname_relid(names[0], schema));
+}
+
+/*
  * Return the identifiers of the tables, which are looked up when necessary.
  */
 const Tables *

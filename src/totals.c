@@ -218,6 +218,24 @@ totals_sums_size(const Totals *totals)
 }
 
 /*
+ * Copy the sums of some arms, from the given one on, into vectors that are there.
+ * Arms that there are not have sums of 0.
+ */
+void
+totals_select(const Totals *all, int first_arm, Totals *selected)
+{
+	int			n = Min(selected->arms, Max(all->arms - first_arm, 0));
+
+	for (int i = 0; i < selected->nsums; i++)
+	{
+		double	   *vector = totals_vector(selected, i);
+
+		memcpy(vector, totals_vector(all, i) + first_arm, n * sizeof(double));
+		memset(vector + n, 0, (selected->arms - n) * sizeof(double));
+	}
+}
+
+/*
  * Make room for more arms.
  */
 void

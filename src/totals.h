@@ -113,6 +113,7 @@ extern void addition_of_feedback(Addition *addition, const FeedbackRow *row,
 								 const Bandit *bandit);
 
 extern void totals_init(Totals *totals, int nsums, int arms);
+extern void totals_select(const Totals *all, int first_arm, Totals *selected);
 extern void totals_grow(Totals *totals, int arms);
 extern void totals_add_counts(Totals *totals, const Counts *more, double *more_scale);
 extern void totals_add(Totals *totals, const Addition *addition);

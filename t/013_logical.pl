@@ -167,6 +167,12 @@ compare('one more');
 publish(q{SELECT bandit_drop('gone')});
 compare('and it is gone');
 
+# Rows of the log that somebody changes by hand, or removes
+publish(q{UPDATE dexp3.feedback SET estimate = estimate + 1 WHERE bandit_id = 1});
+compare('rows that are changed');
+publish(q{DELETE FROM dexp3.feedback WHERE bandit_id = 2 AND delay > 0});
+compare('rows that are gone');
+
 #
 # Alone: the subscriber goes on.
 #

@@ -403,6 +403,29 @@ cmp_ok(file_size() - $size, '<', 1024 * 1024, 'they do not take more than they m
 $writer->query_safe(q{SELECT count(bandit_drop('one of many ' || i)) FROM generate_series(1, 1000) i});
 agrees($reader, 'the others');
 
+# An arm that is added, and not yet for the others: the entry has room for it, since the
+# session that added it made the entry anew.
+$writer->query_safe(q{BEGIN; SELECT bandit_add_arm('plain', 'd'); SELECT bandit_choose('deda'); SELECT bandit_choose('plain')});
+$reader->query_safe(q{SELECT bandit_choose('plain')});
+agrees($reader, 'while an arm is being added');
+$writer->query_safe('ROLLBACK');
+$reader->query_safe(q{SELECT bandit_choose('plain')});
+agrees($reader, 'an arm that was not added after all');
+
+# A session that has claimed a checkpoint and then sleeps does not keep others from
+# writing one.
+$node->append_conf('postgresql.conf', "dexp3.shared_memory = '64MB'");
+$node->reload;
+$writer->query_safe(q{SELECT count(bandit_feedback(decision_id, 0.5)) FROM bandit_choose_many('plain', 1000)});
+$writer->query_safe(q{BEGIN; SELECT bandit_choose('plain')});
+$reader->query_safe(q{SELECT count(bandit_feedback(decision_id, 0.5)) FROM bandit_choose_many('plain', 1000)}) foreach 1 .. 2;
+$reader->query_safe(q{SELECT bandit_choose('plain')}) foreach 1 .. 2;
+cmp_ok(
+	$reader->query_safe(q{SELECT max(events) FROM dexp3.checkpoint JOIN dexp3.bandit USING (bandit_id) WHERE name = 'plain'}),
+	'>', 5000, 'a checkpoint while another session sleeps over one');
+$writer->query_safe('COMMIT');
+agrees($reader, 'after that');
+
 # No shared memory is left: it goes without.  Locks take what there is.
 disconnect_all();
 $node->restart;

@@ -167,6 +167,31 @@ foreach my $statement (
 	$owner->query_safe("$many; SELECT bandit_choose('plain')");
 	is($client->query_safe($checkpoints), 1, 'the next checkpoint remains');
 }
+
+#
+# The extension goes in the transaction that has made a bandit, or comes and goes with a
+# savepoint: that is no reason for a commit to fail.
+#
+
+$node->safe_psql('postgres', 'CREATE DATABASE other');
+$node->safe_psql(
+	'other', q{
+CREATE TABLE kept (i integer);
+BEGIN;
+INSERT INTO kept VALUES (1);
+SAVEPOINT s;
+CREATE EXTENSION dexp3;
+SELECT bandit_create('short', '{a,b}');
+ROLLBACK TO s;
+COMMIT;
+BEGIN;
+INSERT INTO kept VALUES (2);
+CREATE EXTENSION dexp3;
+SELECT bandit_create('short', '{a,b}');
+DROP EXTENSION dexp3;
+COMMIT;
+});
+is($node->safe_psql('other', 'SELECT sum(i) FROM kept'), 3, 'the extension is gone, and other work is not');
 $_->quit foreach ($owner, $client);
 
 my @bad = grep { /\b(?:ERROR|PANIC|TRAP|WARNING|deadlock)\b/ } split /\n/, slurp_file($node->logfile);
