@@ -2,7 +2,7 @@
 
 Both are programs for scripts/bench:
 
-    managed.py|steady.py [--quick] [--open N] PICTURES
+    managed.py|steady.py [--quick] [--open N] [--repetitions N] PICTURES
 
 They print tables as Markdown, and write pictures into the given directory.  The server
 and the database, with what managed.sql defines, are those of the environment.
@@ -30,9 +30,10 @@ Slice = namedtuple('Slice', 'rate median late')     # a second; microseconds; th
 parser = argparse.ArgumentParser()
 parser.add_argument('--quick', action='store_true')
 parser.add_argument('--open', type=int, help='how many decisions are open, where many are')
+parser.add_argument('--repetitions', type=int, help='how many slices of each are taken by turns')
 parser.add_argument('pictures', help='the directory for pictures')
 settings = parser.parse_args()
-settings.repetitions = 1 if settings.quick else 5
+settings.repetitions = settings.repetitions or (1 if settings.quick else 5)
 settings.seconds = 0.5 if settings.quick else 2.5       # of a slice
 
 connection = psycopg2.connect()

@@ -10,6 +10,7 @@ measure()
 
 	[ "$quick" = no ] || arguments=(--quick)
 	[ -z "$open" ] || arguments+=(--open "$open")
+	[ -z "$repetitions" ] || arguments+=(--repetitions "$repetitions")
 	new_database
 	sql -f bench/managed.sql
 	run env PGDATABASE="$database" PYTHONDONTWRITEBYTECODE=1 \

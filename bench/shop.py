@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A day in a shop, for scripts/bench: how many visitors buy if a managed bandit chooses what they see?
 
-    shop.py [--quick] [--open N] PICTURES
+    shop.py [--quick] [--repetitions N] PICTURES
 
 There are four texts for a button, with which 5, 6, 7 and 8% of the visitors buy.  Eight
 sessions serve 100,000 visitors, one transaction for each.  An order comes in some time
@@ -94,7 +94,7 @@ def day(bandit, visitors, window_visitors, arguments):
 
 def main():
     visitors = 10000 if settings.quick else 100000
-    days = 1 if settings.quick else 5
+    days = settings.repetitions
     sql(SERVE)
     print(f"""
 ## A day in a shop

@@ -54,7 +54,7 @@ typedef struct OwnSums
 	bool		checkpoint;		/* has a checkpoint been written? */
 	bool		learned;		/* are there sums that a learner needs? */
 	Cursor		settled_after;	/* the place before the first decision that it
-								 * has skipped or that has expired */
+								 * has settled, if the bandit needs to know */
 	Counts		counts;
 	own_arms_hash *arms;
 } OwnSums;
@@ -65,8 +65,7 @@ typedef struct OwnBandit
 	uint64		key;			/* identifier and epoch */
 	char		status;
 	OwnSums    *innermost;
-	Cursor		reopened_after; /* the place before the first decision that was
-								 * settled like this and rolled back */
+	Cursor		reopened_after; /* likewise, if that was rolled back */
 } OwnBandit;
 
 #define SH_PREFIX		own_bandits
@@ -234,14 +233,15 @@ set_to_earlier(Cursor *place, const Cursor *other)
 }
 
 /*
- * Take note that this transaction has skipped a decision, or that it has expired.
+ * Take note that this transaction has settled a decision, for the case that a
+ * savepoint is rolled back.
  */
 void
-own_note_settled(int32 bandit_id, int32 epoch, const DecisionRow *row)
+own_note_settled(const DecisionRow *row)
 {
 	Cursor		before = {.xact = row->xact,.decision_id = row->decision_id - 1};
 
-	set_to_earlier(&current_sums(bandit_id, epoch)->settled_after, &before);
+	set_to_earlier(&current_sums(row->bandit_id, row->epoch)->settled_after, &before);
 }
 
 /*

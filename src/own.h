@@ -17,7 +17,7 @@ extern void own_init(void);
 extern void own_add(int32 bandit_id, int32 epoch, const Addition *addition);
 extern bool own_has_checkpoint(int32 bandit_id, int32 epoch);
 extern void own_note_checkpoint(int32 bandit_id, int32 epoch);
-extern void own_note_settled(int32 bandit_id, int32 epoch, const DecisionRow *row);
+extern void own_note_settled(const DecisionRow *row);
 extern bool own_take_reopened(int32 bandit_id, int32 epoch, Cursor *before);
 extern void own_add_to(int32 bandit_id, int32 epoch, const Selection *selection,
 					   Totals *totals);

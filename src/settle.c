@@ -108,6 +108,8 @@ settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
 	if (bandit->retention != NULL)
 		check_still_there(row.decision_id);
 	sums_add_feedback(&row, bandit);
+	if (bandit->needs_frontier)
+		own_note_settled(decision);
 	return true;
 }
 
@@ -162,8 +164,6 @@ settle_due(void *context, const DecisionRow *row)
 	settled = settle(due->bandit, &sums, row,
 					 expired ? SETTLED_BY_EXPIRY : SETTLED_BY_SKIPPING,
 					 due->bandit->missing_loss);
-	if (settled)
-		own_note_settled(row->bandit_id, row->epoch, row);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(due->context);
 	return settled;

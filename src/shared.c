@@ -235,7 +235,7 @@ shared_without_failing(void (*action) (void *), void *argument)
 
 	PG_TRY();
 	{
-		owner = ResourceOwnerCreate(NULL, "dexp3");
+		owner = ResourceOwnerCreate(caller_owner, "dexp3");
 		CurrentResourceOwner = owner;
 		action(argument);
 	}

@@ -273,7 +273,7 @@ sub memory_for
 		'postgres', qq{
 SELECT bandit_feedback(decision_id, 0.5) AS outcome FROM bandit_choose('$bandit') \\gset
 SELECT bandit_feedback(decision_id, 0.5) AS outcome FROM bandit_choose('$bandit') \\gset
-SELECT memory()});
+SELECT sum(used_bytes) FROM pg_backend_memory_contexts});
 }
 
 memory_for('few');
