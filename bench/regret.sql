@@ -1,11 +1,14 @@
 -- The regret study: what the learners lose in worlds that we know.
 --
--- psql's variables: rounds, T; seeds, how often each trial is played; quantile, the
--- 0.975 quantile of Student's distribution with seeds - 1 degrees of freedom.
+-- psql's variables: rounds, T; seeds, how often each trial is played; sweep_seeds,
+-- likewise, with other step sizes; forgetting_rounds and forgetting_seeds, for the
+-- worlds that keep changing; random_worlds, how many, with random_rounds and
+-- random_seeds.
 --
 -- A world is a row of bench.environment and a row of bench.delay, whose SQL
--- expressions make its numbers.  Both start from setseed(), and the players' draws
--- from their own seed, so that the study comes out the same each time.
+-- expressions make its numbers, or it is made by make_world() of worlds.c.  All start
+-- from a seed, and the players' draws from their own, so that the study comes out the
+-- same each time.
 
 SET client_min_messages = warning;
 SET work_mem = '64MB';
@@ -15,6 +18,28 @@ CREATE SCHEMA bench;
 CREATE FUNCTION bench.blind_simulate(losses float8[], delays integer[], stored boolean, step_scale float8, seed bigint)
 RETURNS TABLE (round bigint, arm integer, probability float8, step_size float8, loss float8)
     LANGUAGE C VOLATILE STRICT COST 1000 ROWS 1000
+    AS '$libdir/yardsticks';
+
+CREATE FUNCTION bench.thompson_simulate(losses float8[], delays integer[], seed bigint)
+RETURNS TABLE (round bigint, arm integer, loss float8)
+    LANGUAGE C VOLATILE STRICT COST 1000 ROWS 1000
+    AS '$libdir/yardsticks';
+
+CREATE FUNCTION bench.beta_draws(a float8, b float8, n integer, seed bigint) RETURNS float8[]
+    LANGUAGE C VOLATILE STRICT
+    AS '$libdir/yardsticks';
+
+-- "best" is what was lost by who always knew the best arm of the moment.
+CREATE FUNCTION bench.make_world(kind text, rounds integer, arms integer, level float8, edge float8, amplitude float8,
+                                 period float8, noisy boolean, scale float8, seed bigint,
+                                 OUT losses float8[], OUT best float8)
+    LANGUAGE C VOLATILE STRICT
+    AS '$libdir/yardsticks';
+
+-- The loss of the best arm after each of so many equal parts of the run: in each the
+-- best of the rounds until then.
+CREATE FUNCTION bench.best_losses(losses float8[], parts integer) RETURNS float8[]
+    LANGUAGE C VOLATILE STRICT
     AS '$libdir/yardsticks';
 
 --
@@ -40,7 +65,9 @@ INSERT INTO bench.delay VALUES
     (6, '100, 1% never', 'CASE WHEN random() >= 0.01 THEN 100 END',
         'each with probability 0.01 never, otherwise 100'),
     (7, 'none, 1% never', 'CASE WHEN random() >= 0.01 THEN 0 END',
-        'each with probability 0.01 never, otherwise 0');
+        'each with probability 0.01 never, otherwise 0'),
+    (8, '1,500 to 5,000', '1500 + floor(3501 * random())',
+        'uniform, from 1,500 to 5,000');
 
 -- Here i is the arm, too.  An environment can have several rows, for different
 -- delays.  With followed_delay_id, its regret is shown over time.
@@ -71,7 +98,25 @@ INSERT INTO bench.environment VALUES
     (7, 'resonant, 10 arms', 10, false, '{2}', NULL,
         '((t - 1 + 100) / 200 + i + 1) % 2'),
     (8, 'resonant, 10 arms', 10, false, '{1, 3}', NULL,
-        '((t - 1 + 1000) / 2000 + i + 1) % 2');
+        '((t - 1 + 1000) / 2000 + i + 1) % 2'),
+    (9, 'slowly resonant', 2, false, '{3}', NULL,
+        '((t - 1 + 2000) / 4000 + i + 1) % 2'),
+    (10, 'changing', 10, true, '{1, 3}', NULL,
+        '(random() < CASE WHEN i = 1 AND 2 * t <= $1 OR i = 2 AND 2 * t > $1 THEN 0.3 ELSE 0.5 END)::integer'),
+    (11, 'improving', 10, true, '{1, 3}', 3,
+        '(random() < CASE WHEN i = 1 THEN 0.4
+                          WHEN i = 2 AND 3 * t > $1 THEN 0.2
+                          ELSE 0.5 END)::integer'),
+    (12, 'large losses', 10, true, '{1, 3}', NULL,
+        '0.95 + random() * CASE i WHEN 1 THEN 0.01 ELSE 0.05 END'),
+    (13, 'conversions', 4, true, '{1, 8}', 8,
+        '(random() >= (4 + i) / 100.0)::integer'),
+    (14, 'two rates', 5, true, '{1, 3}', NULL,
+        '(random() >= CASE i WHEN 1 THEN 0.07 ELSE 0.05 END)::integer'),
+    (15, 'two rates, rising', 5, true, '{1, 3}', NULL,
+        '(random() >= CASE WHEN i = 1 THEN 0.07
+                           WHEN i = 2 AND 3 * t > $1 THEN 0.09
+                           ELSE 0.05 END)::integer');
 
 CREATE FUNCTION bench.delays(expression text, rounds integer, seed integer) RETURNS integer[]
     LANGUAGE plpgsql
@@ -108,67 +153,74 @@ BEGIN
 END;
 $$;
 
--- The loss of the best arm after each of so many equal parts of the run: in each the
--- best of the rounds until then.
-CREATE FUNCTION bench.best(losses float8[], parts integer) RETURNS float8[]
-    LANGUAGE sql
-BEGIN ATOMIC
-    SELECT array_agg(best ORDER BY part)
-        FROM (SELECT part, min(total) AS best
-                  FROM (SELECT part, sum(sum(losses[t][i])) OVER (PARTITION BY i ORDER BY part) AS total
-                            FROM generate_series(1, array_length(losses, 2)) AS i,
-                                 generate_series(1, array_length(losses, 1)) AS t,
-                                 LATERAL (SELECT (t - 1)::bigint * parts / array_length(losses, 1)) AS p (part)
-                            GROUP BY i, part) AS a
-                  GROUP BY part) AS b;
-END;
-
 --
 -- The players
 --
 
--- algorithm and skipping are for bandit_simulate(), stored is for blind_simulate(),
--- which plays where there is no algorithm.
+-- What plays: bandit_simulate(), with the arguments that follow; blind_simulate(), with
+-- "stored" and a step_scale; or thompson_simulate().  A variant is played in all
+-- worlds, but its results are only shown together with other step sizes.
 CREATE TABLE bench.player (
     player_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     player text NOT NULL,
+    program text NOT NULL,
     algorithm text,
     skipping boolean,
     stored boolean,
-    step_scale float8 NOT NULL,
-    is_variant boolean NOT NULL,
-    delay_ids integer[] NOT NULL
+    step_scale float8 NOT NULL DEFAULT 1,
+    optimism float8 NOT NULL DEFAULT 0.25,
+    half_life float8,
+    is_variant boolean NOT NULL DEFAULT false,
+    is_pictured boolean NOT NULL DEFAULT false,
+    delay_ids integer[] NOT NULL DEFAULT '{1, 2, 3, 4, 5, 6, 7, 8}',
+    seeds integer NOT NULL DEFAULT :seeds
 );
-INSERT INTO bench.player (player, algorithm, skipping, stored, step_scale, is_variant, delay_ids) VALUES
-    ('dada, no skipping', 'dada', false, NULL, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
-    ('dada', 'dada', true, NULL, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
-    ('dada-ix, no skipping', 'dada-ix', false, NULL, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
-    ('dada-ix', 'dada-ix', true, NULL, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
-    ('deda', 'deda', false, NULL, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
-    ('blind, stored', NULL, NULL, true, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
-    ('blind, at arrival', NULL, NULL, false, 1, false, '{1, 2, 3, 4, 5, 6, 7}'),
-    ('uniform', NULL, NULL, true, 0, false, '{1, 2, 3, 4, 5, 6, 7}');
+INSERT INTO bench.player (player, program, algorithm, skipping, stored, step_scale, optimism, is_pictured) VALUES
+    ('self-tuned', 'bandit', 'self-tuned', false, NULL, 1, 0.25, true),
+    ('self-tuned, optimism 1', 'bandit', 'self-tuned', false, NULL, 1, 1, true),
+    ('dada', 'bandit', 'dada', true, NULL, 1, 0.25, true),
+    ('dada, no skipping', 'bandit', 'dada', false, NULL, 1, 0.25, false),
+    ('dada, no skipping, c = 4', 'bandit', 'dada', false, NULL, 4, 0.25, true),
+    ('dada-ix', 'bandit', 'dada-ix', true, NULL, 1, 0.25, false),
+    ('dada-ix, no skipping', 'bandit', 'dada-ix', false, NULL, 1, 0.25, false),
+    ('deda', 'bandit', 'deda', false, NULL, 1, 0.25, false),
+    ('blind, stored', 'blind', NULL, NULL, true, 1, 0.25, true),
+    ('blind, at arrival', 'blind', NULL, NULL, false, 1, 0.25, false),
+    ('Thompson', 'Thompson', NULL, NULL, NULL, 1, 0.25, true),
+    ('uniform', 'blind', NULL, NULL, true, 0, 0.25, true);
 
--- The same with other step sizes, in some of the worlds
-INSERT INTO bench.player (player, algorithm, skipping, step_scale, is_variant, delay_ids)
-    SELECT algorithm, algorithm, true, step_scale, true, delay_ids
-        FROM (VALUES ('dada', '{1, 2, 3}'::integer[]), ('dada-ix', '{3}')) AS p (algorithm, delay_ids),
+-- The same with other step sizes
+INSERT INTO bench.player (player, program, algorithm, skipping, step_scale, is_variant, delay_ids, seeds)
+    SELECT algorithm, 'bandit', algorithm, true, step_scale, true, delay_ids, :sweep_seeds
+        FROM (VALUES ('dada', '{1, 2, 3, 4, 5, 6, 7, 8}'::integer[]), ('dada-ix', '{3}')) AS p (algorithm, delay_ids),
              unnest('{0.25, 0.5, 2, 4, 8, 16, 32, 64}'::float8[]) AS step_scale
         ORDER BY algorithm, step_scale;
 
+-- The same with half-lives, a share of T.  They play only in worlds that keep changing.
+INSERT INTO bench.player (player, program, algorithm, skipping, half_life, delay_ids)
+    SELECT format('half-life %s', to_char(half_life, 'FM999,999')), 'bandit', 'self-tuned', false, half_life, '{}'
+        FROM unnest('{0.0075, 0.025, 0.075, 0.25}'::float8[]) AS share,
+             LATERAL (SELECT share * :forgetting_rounds) AS h (half_life)
+        ORDER BY share;
+
 -- With a seed it is always the same: it may be called stable, and is inlined.
-CREATE FUNCTION bench.simulate(losses float8[], delays integer[], algorithm text, skipping boolean, stored boolean,
-                               step_scale float8, seed bigint)
-RETURNS TABLE (round bigint, loss float8)
+CREATE FUNCTION bench.simulate(losses float8[], delays integer[], program text, algorithm text, skipping boolean,
+                               stored boolean, step_scale float8, optimism float8, half_life float8, seed bigint)
+RETURNS TABLE (round bigint, step_size float8, loss float8)
     LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT round, loss
-        FROM bandit_simulate(losses, delays, algorithm, skipping, step_scale => step_scale, seed => seed)
-        WHERE algorithm IS NOT NULL
+    SELECT round, step_size, loss
+        FROM bandit_simulate(losses, delays, algorithm, skipping, step_scale => step_scale, optimism => optimism,
+                             half_life => half_life, seed => seed)
+        WHERE program = 'bandit'
     UNION ALL
-    SELECT round, loss
+    SELECT round, step_size, loss
         FROM bench.blind_simulate(losses, delays, stored, step_scale, seed)
-        WHERE algorithm IS NULL;
+        WHERE program = 'blind'
+    UNION ALL
+    SELECT round, NULL, loss
+        FROM bench.thompson_simulate(losses, delays, seed)
+        WHERE program = 'Thompson';
 END;
 
 -- Without delays, the player who ignores them must be dada, draw for draw.
@@ -233,6 +285,56 @@ $$;
 CALL bench.check_arrival(true);
 CALL bench.check_arrival(false);
 
+-- Mean and variance of the numbers that Thompson sampling draws must be those of the Beta
+-- distribution.
+CREATE PROCEDURE bench.check_beta(a float8, b float8)
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    draws CONSTANT integer := 100000;
+    mean CONSTANT float8 := a / (a + b);
+    variance CONSTANT float8 := a * b / ((a + b) ^ 2 * (a + b + 1));
+    seen record;
+BEGIN
+    SELECT avg(x) AS mean, var_samp(x) AS variance
+        INTO seen
+        FROM unnest(bench.beta_draws(a, b, draws, 1)) AS x;
+    IF abs(seen.mean - mean) > 5 * sqrt(variance / draws) OR abs(seen.variance / variance - 1) > 0.05 THEN
+        RAISE EXCEPTION 'beta_draws(%, %) has mean % and variance %, not % and %',
+            a, b, seen.mean, seen.variance, mean, variance;
+    END IF;
+END;
+$$;
+CALL bench.check_beta(1, 1);
+CALL bench.check_beta(1, 3.5);
+CALL bench.check_beta(2.5, 1.25);
+CALL bench.check_beta(40, 600);
+CALL bench.check_beta(930, 70);
+
+-- Of two arms that always lose, Thompson sampling must play the same again with
+-- probability 1/2 while the loss is not known, and a third time with 1/4 when both are.
+CREATE PROCEDURE bench.check_thompson()
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    runs CONSTANT integer := 4000;
+    played record;
+BEGIN
+    SELECT avg((arms[2] = arms[1])::integer) AS second,
+           avg((arms[3] = arms[1])::integer) FILTER (WHERE arms[2] = arms[1]) AS third
+        INTO played
+        FROM (SELECT array_agg(arm ORDER BY round) AS arms
+                  FROM generate_series(1, runs) AS seed,
+                       bench.thompson_simulate(array_fill(1::float8, ARRAY[3, 2]), '{1, 0, 0}', seed)
+                  GROUP BY seed) AS r;
+    IF abs(played.second - 0.5) > 0.04 OR abs(played.third - 0.25) > 0.05 THEN
+        RAISE EXCEPTION 'thompson_simulate() plays an arm again with probability %, and then with %, not 1/2 and 1/4',
+            played.second, played.third;
+    END IF;
+END;
+$$;
+CALL bench.check_thompson();
+
 --
 -- Playing
 --
@@ -243,6 +345,7 @@ CREATE TABLE bench.run (
     player_id integer NOT NULL,
     seed integer NOT NULL,
     regret float8 NOT NULL,
+    last_step_size float8,
     PRIMARY KEY (environment, delay_id, player_id, seed)
 );
 
@@ -272,26 +375,26 @@ BEGIN
     FOR environment IN SELECT * FROM bench.environment ORDER BY environment_id LOOP
         FOR this_seed IN 1 .. seeds LOOP
             IF this_seed = 1 OR environment.is_random THEN
-                SELECT losses, bench.best(losses, parts) AS best
+                SELECT losses, bench.best_losses(losses, parts) AS best
                     INTO world
                     FROM bench.losses(environment.expression, rounds, environment.arms, this_seed) AS losses;
             END IF;
             FOR trial IN
                 SELECT p.*, d.delay_id, d.delays
                     FROM bench.delays AS d JOIN bench.player AS p ON d.delay_id = ANY (p.delay_ids)
-                    WHERE d.delay_id = ANY (environment.delay_ids) AND d.seed = this_seed
+                    WHERE d.delay_id = ANY (environment.delay_ids) AND d.seed = this_seed AND this_seed <= p.seeds
             LOOP
                 INSERT INTO bench.run
                     SELECT environment.environment, trial.delay_id, trial.player_id, this_seed,
-                           sum(loss) - world.best[parts]
-                        FROM bench.simulate(world.losses, trial.delays, trial.algorithm, trial.skipping, trial.stored,
-                                            trial.step_scale, this_seed);
-                CONTINUE WHEN trial.delay_id IS DISTINCT FROM environment.followed_delay_id OR trial.is_variant;
+                           sum(loss) - world.best[parts], max(step_size) FILTER (WHERE round = rounds)
+                        FROM bench.simulate(world.losses, trial.delays, trial.program, trial.algorithm, trial.skipping,
+                                            trial.stored, trial.step_scale, trial.optimism, trial.half_life, this_seed);
+                CONTINUE WHEN trial.delay_id IS DISTINCT FROM environment.followed_delay_id OR NOT trial.is_pictured;
                 INSERT INTO bench.path
                     SELECT environment.environment, trial.player_id, this_seed, max(round),
                            sum(sum(loss)) OVER (ORDER BY part) - world.best[part]
-                        FROM bench.simulate(world.losses, trial.delays, trial.algorithm, trial.skipping, trial.stored,
-                                            trial.step_scale, this_seed),
+                        FROM bench.simulate(world.losses, trial.delays, trial.program, trial.algorithm, trial.skipping,
+                                            trial.stored, trial.step_scale, trial.optimism, trial.half_life, this_seed),
                              LATERAL (SELECT (round - 1) * parts / rounds + 1) AS p (part)
                         GROUP BY part;
             END LOOP;
@@ -300,22 +403,218 @@ BEGIN
 END;
 $$;
 
+-- D, for the delays until the end of the run
+CREATE FUNCTION bench.cumulative_delay(delays integer[]) RETURNS float8
+    LANGUAGE sql
+    RETURN (SELECT sum(least(coalesce(d, cardinality(delays)), cardinality(delays) - t))
+                FROM unnest(delays) WITH ORDINALITY AS u (d, t));
+
+-- How many decisions had no feedback when the last one was drawn, with that one
+CREATE FUNCTION bench.open_at_end(delays integer[]) RETURNS bigint
+    LANGUAGE sql
+    RETURN (SELECT count(*)
+                FROM unnest(delays) WITH ORDINALITY AS u (d, t)
+                WHERE coalesce(t + d >= cardinality(delays), true));
+
 CREATE TABLE bench.delays AS
-    SELECT delay_id, seed, bench.delays(expression, :rounds, seed) AS delays
-        FROM bench.delay, generate_series(1, :seeds) AS seed;
+    SELECT delay_id, seed, delays, bench.cumulative_delay(delays) AS cumulative, bench.open_at_end(delays) AS open
+        FROM bench.delay, generate_series(1, :seeds) AS seed,
+             LATERAL bench.delays(expression, :rounds, seed) AS delays;
 CALL bench.play(:rounds, :seeds);
+
+--
+-- Forgetting: worlds that keep changing
+--
+
+CREATE TABLE bench.forgetting_world (
+    world_id integer PRIMARY KEY,
+    world text NOT NULL,
+    kind text NOT NULL,
+    level float8 NOT NULL,
+    edge float8 NOT NULL,
+    amplitude float8 NOT NULL,
+    period float8 NOT NULL,
+    delay_id integer NOT NULL
+);
+INSERT INTO bench.forgetting_world
+    SELECT world_id, format(world, to_char(period, 'FM999,999')), kind, level, edge, amplitude, period, delay_id
+        FROM (VALUES
+                 (1, 'nothing changes', 'switches', 0.5, 0.1, 0, 2, 1),
+                 (2, 'another arm every %s rounds', 'switches', 0.5, 0.1, 0, 0.25, 1),
+                 (3, 'another arm every %s rounds', 'switches', 0.5, 0.1, 0, 0.05, 1),
+                 (4, 'another arm every %s rounds', 'switches', 0.5, 0.1, 0, 0.05, 3),
+                 (5, 'rotation in %s rounds', 'sines', 0.5, 0, 0.1, 0.075, 1),
+                 (6, 'conversions, another arm every %s', 'switches', 0.95, 0.02, 0, 0.125, 1)
+             ) AS w (world_id, world, kind, level, edge, amplitude, share, delay_id),
+             LATERAL (SELECT share * :forgetting_rounds) AS p (period);
+
+CREATE TABLE bench.forgetting_run (
+    world_id integer NOT NULL,
+    player_id integer NOT NULL,
+    seed integer NOT NULL,
+    regret float8 NOT NULL,
+    PRIMARY KEY (world_id, player_id, seed)
+);
+
+CREATE PROCEDURE bench.play_forgetting(rounds integer, seeds integer)
+    LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    changing bench.forgetting_world;
+    world record;
+    trial bench.player;
+BEGIN
+    FOR changing IN SELECT * FROM bench.forgetting_world ORDER BY world_id LOOP
+        FOR this_seed IN 1 .. seeds LOOP
+            SELECT w.losses, w.best, bench.delays(d.expression, rounds, this_seed) AS delays
+                INTO world
+                FROM bench.make_world(changing.kind, rounds, 10, changing.level, changing.edge, changing.amplitude,
+                                      changing.period, true, 1, this_seed) AS w,
+                     bench.delay AS d
+                WHERE d.delay_id = changing.delay_id;
+            FOR trial IN
+                SELECT *
+                    FROM bench.player
+                    WHERE player IN ('uniform', 'Thompson', 'dada', 'self-tuned') AND NOT is_variant
+                          OR half_life IS NOT NULL
+            LOOP
+                INSERT INTO bench.forgetting_run
+                    SELECT changing.world_id, trial.player_id, this_seed, sum(loss) - world.best
+                        FROM bench.simulate(world.losses, world.delays, trial.program, trial.algorithm, trial.skipping,
+                                            trial.stored, trial.step_scale, trial.optimism, trial.half_life, this_seed);
+            END LOOP;
+        END LOOP;
+    END LOOP;
+END;
+$$;
+CALL bench.play_forgetting(:forgetting_rounds, :forgetting_seeds);
+
+--
+-- Random worlds
+--
+
+-- u_... are uniform random numbers, from which the rest follows.  Hostile is what
+-- resonates with the delay, unless that is too short: half of the square waves, and what
+-- turns hostile later.  Heavy-tailed delays are too different for that.
+SELECT setseed(0.5) \g /dev/null
+CREATE TABLE bench.random_world AS
+    WITH drawn AS MATERIALIZED (
+        SELECT world_id,
+               ('{square waves, sines, switches, random walks, random blocks, rare conversions,
+                  "benign, then hostile", small losses}'::text[])[1 + world_id % 8] AS world,
+               ('{switches, random walks, random blocks}'::text[])[1 + floor(3 * random())] AS small_kind,
+               ('{constant, exponential, missing, heavy-tailed}'::text[])[1 + floor(4 * random())] AS drawn_delay,
+               2 + floor(19 * random()) AS arms,
+               random() AS u_noisy, random() AS u_delay, random() AS u_missing, random() AS u_resonant,
+               random() AS u_period, random() AS u_amplitude, random() AS u_level, random() AS u_edge,
+               random() AS u_scale
+            FROM generate_series(1, :random_worlds) AS world_id
+    ), delayed AS (
+        SELECT *,
+               world = 'benign, then hostile' OR world = 'square waves' AND u_resonant < 0.5 AS is_hostile,
+               CASE world WHEN 'rare conversions' THEN 'rates' WHEN 'small losses' THEN small_kind ELSE world END AS kind,
+               floor((:random_rounds / 10.0) ^ u_delay) - 1 AS typical_delay,
+               0.01 * 10 ^ u_level AS rate
+            FROM drawn
+    ), shaped AS (
+        SELECT *,
+               CASE WHEN is_hostile AND drawn_delay = 'heavy-tailed' THEN 'constant' ELSE drawn_delay END AS delay,
+               CASE WHEN kind = 'benign, then hostile' THEN 0.5
+                    WHEN kind = 'rates' THEN rate * (0.1 + 0.6 * u_amplitude)
+                    WHEN kind = 'switches' THEN 0
+                    ELSE least(0.05 + 0.7 * u_amplitude, 0.5) END AS amplitude
+            FROM delayed
+    )
+    SELECT world_id, world, kind, delay, arms::integer,
+           CASE kind WHEN 'rates' THEN 1 - rate
+                     WHEN 'switches' THEN 0.4 + 0.6 * u_level
+                     ELSE amplitude + (1 - 2 * amplitude) * u_level END AS level,
+           CASE kind WHEN 'rates' THEN 0
+                     WHEN 'switches' THEN 0.05 + 0.35 * u_edge
+                     WHEN 'benign, then hostile' THEN 0.05 + 0.35 * u_edge
+                     ELSE 0.1 * greatest(2 * u_edge - 1, 0) END AS edge,
+           amplitude,
+           CASE WHEN is_hostile AND typical_delay >= :random_rounds / 2000.0
+                THEN 4 * typical_delay
+                WHEN kind = 'rates' AND u_resonant < 0.5
+                THEN 2 * :random_rounds
+                ELSE :random_rounds * 0.002 ^ u_period END AS period,
+           kind IN ('switches', 'rates') OR u_noisy < 0.5 AS noisy,
+           CASE world WHEN 'small losses' THEN 0.01 * 10 ^ u_scale ELSE 1 END AS scale,
+           CASE delay
+               WHEN 'constant'
+               THEN format('%s', typical_delay)
+               WHEN 'exponential'
+               THEN format('floor(-%s * ln(1 - random()))', typical_delay)
+               WHEN 'heavy-tailed'
+               THEN format('least(floor(%s * ((1 - random()) ^ -2 - 1)), $1)', 1 + typical_delay / 100)
+               WHEN 'missing'
+               THEN format('CASE WHEN random() >= %s THEN %s END', 0.001 * 200 ^ u_missing, typical_delay)
+           END AS delay_expression
+        FROM shaped;
+
+CREATE TABLE bench.random_run (
+    world_id integer NOT NULL,
+    player_id integer NOT NULL,
+    seed integer NOT NULL,
+    regret float8 NOT NULL,
+    bound float8 NOT NULL,
+    PRIMARY KEY (world_id, player_id, seed)
+);
+
+CREATE PROCEDURE bench.play_random(rounds integer, seeds integer)
+    LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    random bench.random_world;
+    world record;
+    trial bench.player;
+BEGIN
+    FOR random IN SELECT * FROM bench.random_world ORDER BY world_id LOOP
+        FOR this_seed IN 1 .. seeds LOOP
+            SELECT losses, delays, bench.best_losses(losses, 1) AS best,
+                   3 * sqrt(ln(random.arms) * (rounds::float8 * random.arms + bench.cumulative_delay(delays))) AS bound
+                INTO world
+                FROM bench.make_world(random.kind, rounds, random.arms, random.level, random.edge, random.amplitude,
+                                      random.period, random.noisy, random.scale, random.world_id * 100 + this_seed),
+                     bench.delays(random.delay_expression, rounds, this_seed) AS delays;
+            FOR trial IN
+                SELECT *
+                    FROM bench.player
+                    WHERE player IN ('self-tuned', 'self-tuned, optimism 1', 'dada', 'dada, no skipping',
+                                     'blind, stored', 'Thompson', 'uniform') AND NOT is_variant
+            LOOP
+                INSERT INTO bench.random_run
+                    SELECT random.world_id, trial.player_id, this_seed, sum(loss) - world.best[1], world.bound
+                        FROM bench.simulate(world.losses, world.delays, trial.program, trial.algorithm, trial.skipping,
+                                            trial.stored, trial.step_scale, trial.optimism, trial.half_life, this_seed);
+            END LOOP;
+        END LOOP;
+    END LOOP;
+END;
+$$;
+CALL bench.play_random(:random_rounds, :random_seeds);
 
 --
 -- Results
 --
 
+-- The 0.975 quantile of Student's distribution, for so many runs
+CREATE TABLE bench.student (runs bigint PRIMARY KEY, quantile float8 NOT NULL);
+INSERT INTO bench.student VALUES
+    (2, 12.706), (3, 4.303), (4, 3.182), (5, 2.776), (6, 2.571), (8, 2.365), (10, 2.262), (20, 2.093), (30, 2.045);
+
 CREATE VIEW bench.result AS
-    SELECT environment, delay_id, delay, player, step_scale, is_variant,
+    SELECT environment, delay_id, delay, player, step_scale, is_variant, is_pictured,
            mean, mean - margin AS low, mean + margin AS high, margin
         FROM (SELECT environment, delay_id, player_id, avg(regret) AS mean,
-                     :quantile * stddev_samp(regret) / sqrt(count(*)) AS margin
-                  FROM bench.run
-                  GROUP BY environment, delay_id, player_id) AS r
+                     quantile * stddev_samp(regret) / sqrt(runs) AS margin
+                  FROM (SELECT *, count(*) OVER (PARTITION BY environment, delay_id, player_id) AS runs
+                            FROM bench.run) AS r
+                       JOIN bench.student USING (runs)
+                  GROUP BY environment, delay_id, player_id, runs, quantile) AS r
              JOIN bench.delay USING (delay_id)
              JOIN bench.player USING (player_id);
 
@@ -323,12 +622,29 @@ CREATE VIEW bench.result AS
 -- the run
 CREATE VIEW bench.bound AS
     SELECT environment, delay_id, 3 * sqrt(ln(arms) * (:rounds::float8 * arms + cumulative)) AS bound
-        FROM (SELECT delay_id, avg(total) AS cumulative
-                  FROM (SELECT delay_id, seed, sum(least(coalesce(d, :rounds), :rounds - t)) AS total
-                            FROM bench.delays, unnest(delays) WITH ORDINALITY AS u (d, t)
-                            GROUP BY delay_id, seed) AS d
+        FROM (SELECT delay_id, avg(cumulative) AS cumulative
+                  FROM bench.delays
                   GROUP BY delay_id) AS d
              JOIN bench.environment ON delay_id = ANY (delay_ids);
+
+-- What self-tuned says of its regret: the bound with optimism 1, otherwise the estimate.
+-- With the step size eta of the last round, v is ln K / eta.
+CREATE VIEW bench.own_bound AS
+    SELECT environment, delay_id, player,
+           avg(least(1.5 * ln(arms) / last_step_size - 0.5 * arms * ln(arms) + open, :rounds)) AS own_bound
+        FROM bench.run
+             JOIN bench.player AS p USING (player_id)
+             JOIN bench.environment AS e USING (environment)
+             JOIN bench.delays AS d USING (delay_id, seed)
+        WHERE p.algorithm = 'self-tuned' AND delay_id = ANY (e.delay_ids)
+        GROUP BY environment, delay_id, player;
+
+-- The best step_scale of dada in hindsight
+CREATE VIEW bench.best_scale AS
+    SELECT DISTINCT ON (environment, delay_id) environment, delay_id, step_scale, mean, margin
+        FROM bench.result
+        WHERE player = 'dada'
+        ORDER BY environment, delay_id, mean;
 
 -- By how much the bound of dada changes with c = step_scale
 CREATE FUNCTION bench.bound_factor(c float8) RETURNS float8
@@ -337,17 +653,28 @@ CREATE FUNCTION bench.bound_factor(c float8) RETURNS float8
 
 -- The order of environments and players in tables and pictures
 CREATE VIEW bench.environment_order AS
-    SELECT environment, min(environment_id) AS environment_order, environment LIKE 'resonant%' AS is_resonant
-        FROM bench.environment
+    SELECT environment, min(environment_id) AS environment_order, environment LIKE '%resonant%' AS is_resonant,
+           array_agg(DISTINCT delay_id) AS delay_ids
+        FROM bench.environment, unnest(delay_ids) AS delay_id
         GROUP BY environment;
 CREATE VIEW bench.player_order AS
     SELECT player, min(player_id) AS player_order
         FROM bench.player
+        WHERE half_life IS NULL
         GROUP BY player;
 
 CREATE FUNCTION bench.whole(x float8) RETURNS text
     LANGUAGE sql
     RETURN replace(to_char(round(x::numeric), 'FM999,999,990'), '-', '−');
+
+-- How many times the regret; nothing if there is none
+CREATE FUNCTION bench.times(x float8, regret float8) RETURNS text
+    LANGUAGE sql
+    RETURN CASE WHEN regret > 0 THEN replace(to_char(x / regret, 'FM999,990.00'), '-', '−') ELSE '–' END;
+
+CREATE FUNCTION bench.share(x float8) RETURNS text
+    LANGUAGE sql
+    RETURN replace(to_char(x, 'FM990.00'), '-', '−');
 
 CREATE FUNCTION bench.markdown(cells text[]) RETURNS text
     LANGUAGE sql
@@ -357,27 +684,98 @@ CREATE FUNCTION bench.markdown_rule(columns bigint) RETURNS text
     LANGUAGE sql
     RETURN '|---' || repeat('|---:', columns::integer - 1) || '|';
 
+CREATE FUNCTION bench.markdown_head(names text[]) RETURNS SETOF text
+    LANGUAGE sql
+BEGIN ATOMIC
+    VALUES (bench.markdown(names)), (bench.markdown_rule(cardinality(names)));
+END;
+
+CREATE VIEW bench.cell AS
+    SELECT r.*, environment_order, player_order, format('%s ± %s', bench.whole(mean), bench.whole(margin)) AS cell
+        FROM bench.result AS r
+             JOIN bench.environment_order USING (environment)
+             JOIN bench.player_order USING (player);
+
+-- A line for each world: what the reader should see first
+CREATE FUNCTION bench.summary_table() RETURNS SETOF text
+    LANGUAGE sql
+BEGIN ATOMIC
+    (SELECT bench.markdown_head('{world, delay, uniform, dada, "dada, best c", "blind, stored", Thompson,
+                                  "self-tuned, optimism 1", self-tuned}'))
+    UNION ALL
+    (SELECT bench.markdown(ARRAY[c.environment, delay,
+                                 min(cell) FILTER (WHERE player = 'uniform'),
+                                 min(cell) FILTER (WHERE player = 'dada'),
+                                 format('%s ± %s (%s)', bench.whole(b.mean), bench.whole(b.margin), b.step_scale),
+                                 min(cell) FILTER (WHERE player = 'blind, stored'),
+                                 min(cell) FILTER (WHERE player = 'Thompson'),
+                                 min(cell) FILTER (WHERE player = 'self-tuned, optimism 1'),
+                                 min(cell) FILTER (WHERE player = 'self-tuned')])
+         FROM bench.cell AS c JOIN bench.best_scale AS b USING (environment, delay_id)
+         WHERE NOT is_variant
+         GROUP BY environment_order, c.environment, delay_id, delay, b.mean, b.margin, b.step_scale
+         ORDER BY environment_order, delay_id);
+END;
+
+-- Optimism 1 beside the best of dada, dada with a step_scale of 4 and blind
+CREATE VIEW bench.price AS
+    SELECT environment_order, environment, delay_id, delay,
+           min(mean) FILTER (WHERE player = 'self-tuned, optimism 1') AS regret,
+           min(mean) FILTER (WHERE player IN ('dada, no skipping', 'dada, no skipping, c = 4', 'blind, stored')) AS best,
+           min(mean) FILTER (WHERE player = 'dada') AS skipping
+        FROM bench.cell
+        WHERE NOT is_variant
+        GROUP BY environment_order, environment, delay_id, delay;
+
+CREATE FUNCTION bench.price_table() RETURNS SETOF text
+    LANGUAGE sql
+BEGIN ATOMIC
+    (SELECT bench.markdown_head('{world, delay, "self-tuned, optimism 1", "best of dada, dada with c = 4, blind", ratio,
+                                  wanted, "", "dada with skipping", ratio}'))
+    UNION ALL
+    (SELECT bench.markdown(ARRAY[environment, delay, bench.whole(regret), bench.whole(best), bench.times(regret, best),
+                                 CASE WHEN best > 0 THEN '≤ 1.6' ELSE '' END,
+                                 CASE WHEN best > 0 THEN CASE WHEN regret <= 1.6 * best THEN 'ok' ELSE 'MISSED' END
+                                      ELSE '' END,
+                                 bench.whole(skipping), bench.times(regret, skipping)])
+         FROM bench.price
+         ORDER BY environment_order, delay_id);
+END;
+
+CREATE FUNCTION bench.own_cells(regret float8, own_bound float8) RETURNS text[]
+    LANGUAGE sql
+    RETURN ARRAY[bench.whole(regret), bench.whole(own_bound), bench.times(own_bound, regret)];
+
+-- What self-tuned says of its regret
+CREATE FUNCTION bench.own_bound_table() RETURNS SETOF text
+    LANGUAGE sql
+BEGIN ATOMIC
+    (SELECT bench.markdown_head('{world, delay, "optimism 1: regret", bound, ratio, "optimism 0.25: regret", estimate,
+                                  ratio, "bound of dada, no skipping"}'))
+    UNION ALL
+    (SELECT bench.markdown(ARRAY[environment, delay]
+                           || bench.own_cells(min(mean) FILTER (WHERE player <> 'self-tuned'),
+                                              min(own_bound) FILTER (WHERE player <> 'self-tuned'))
+                           || bench.own_cells(min(mean) FILTER (WHERE player = 'self-tuned'),
+                                              min(own_bound) FILTER (WHERE player = 'self-tuned'))
+                           || bench.whole(min(bound)))
+         FROM bench.cell JOIN bench.own_bound USING (environment, delay_id, player)
+              JOIN bench.bound USING (environment, delay_id)
+         GROUP BY environment_order, environment, delay_id, delay
+         ORDER BY environment_order, delay_id);
+END;
+
 -- The table of an environment: a line for each delay, a column for each player
 CREATE FUNCTION bench.environment_table(environment text) RETURNS SETOF text
     LANGUAGE sql
 BEGIN ATOMIC
-    WITH cell AS (
-        SELECT r.delay_id, r.delay, p.player_order, r.player,
-               format('%s ± %s', bench.whole(r.mean), bench.whole(r.margin)) AS cell
-            FROM bench.result AS r JOIN bench.player_order AS p USING (player)
-            WHERE r.environment = environment_table.environment AND NOT r.is_variant
-    )
-    (SELECT line
-         FROM (SELECT ARRAY['delay'] || array_agg(player ORDER BY player_order)
-                      || ARRAY['bound of dada, no skipping'] AS names
-                   FROM bench.player_order) AS n,
-              LATERAL (VALUES (1, bench.markdown(names)),
-                              (2, bench.markdown_rule(cardinality(names)))) AS v (n, line)
-         ORDER BY v.n)
+    (SELECT bench.markdown_head(ARRAY['delay'] || array_agg(player ORDER BY player_order)
+                                || ARRAY['bound of dada, no skipping'])
+         FROM bench.player_order)
     UNION ALL
     (SELECT bench.markdown(ARRAY[delay] || array_agg(cell ORDER BY player_order) || bench.whole(min(bound)))
-         FROM cell JOIN bench.bound USING (delay_id)
-         WHERE bound.environment = environment_table.environment
+         FROM bench.cell JOIN bench.bound USING (environment, delay_id)
+         WHERE cell.environment = environment_table.environment AND NOT is_variant
          GROUP BY delay_id, delay
          ORDER BY delay_id);
 END;
@@ -387,31 +785,107 @@ END;
 CREATE FUNCTION bench.step_scale_table(player text, delay_id integer) RETURNS SETOF text
     LANGUAGE sql
 BEGIN ATOMIC
-    (SELECT line
-         FROM (SELECT ARRAY['step_scale']
-                      || CASE WHEN step_scale_table.player = 'dada' THEN ARRAY['proven bound'] END
-                      || array_agg(environment ORDER BY environment_order) AS names
-                   FROM bench.environment_order) AS n,
-              LATERAL (VALUES (1, bench.markdown(names)),
-                              (2, bench.markdown_rule(cardinality(names)))) AS v (n, line)
-         ORDER BY v.n)
+    (SELECT bench.markdown_head(ARRAY['step_scale']
+                                || CASE WHEN step_scale_table.player = 'dada' THEN ARRAY['proven bound'] END
+                                || array_agg(environment ORDER BY environment_order))
+         FROM bench.environment_order
+         WHERE step_scale_table.delay_id = ANY (delay_ids))
     UNION ALL
     (SELECT bench.markdown(ARRAY[step_scale::text]
                            || CASE WHEN step_scale_table.player = 'dada'
                                    THEN ARRAY['× ' || round(bench.bound_factor(step_scale)::numeric, 2)] END
-                           || array_agg(format('%s ± %s', bench.whole(mean), bench.whole(margin))
-                                        ORDER BY environment_order))
-         FROM bench.result AS r JOIN bench.environment_order USING (environment)
-         WHERE r.player = step_scale_table.player AND r.delay_id = step_scale_table.delay_id
+                           || array_agg(cell ORDER BY environment_order))
+         FROM bench.cell
+         WHERE cell.player = step_scale_table.player AND cell.delay_id = step_scale_table.delay_id
          GROUP BY step_scale
          ORDER BY step_scale);
+END;
+
+-- Forgetting: a line for each world, a column for each player
+CREATE FUNCTION bench.forgetting_table() RETURNS SETOF text
+    LANGUAGE sql
+BEGIN ATOMIC
+    WITH cell AS (
+        SELECT world_id, world, delay, is_fixed, player_id,
+               CASE player WHEN 'self-tuned' THEN 'no half-life' ELSE player END AS player,
+               format('%s ± %s', bench.whole(avg(regret)),
+                      bench.whole(quantile * stddev_samp(regret) / sqrt(count(*)))) AS cell
+            FROM (SELECT *, count(*) OVER (PARTITION BY world_id, player_id) AS runs
+                      FROM bench.forgetting_run) AS r
+                 JOIN bench.student USING (runs)
+                 JOIN bench.player USING (player_id)
+                 JOIN bench.forgetting_world USING (world_id)
+                 JOIN bench.delay USING (delay_id),
+                 LATERAL (SELECT player IN ('uniform', 'dada', 'Thompson')) AS f (is_fixed)
+            GROUP BY world_id, world, delay, is_fixed, player_id, player, quantile
+    )
+    (SELECT bench.markdown_head('{world, delay}' || array_agg(player ORDER BY is_fixed DESC, player_id))
+         FROM cell
+         WHERE world_id = 1)
+    UNION ALL
+    (SELECT bench.markdown(ARRAY[world, delay] || array_agg(cell ORDER BY is_fixed DESC, player_id))
+         FROM cell
+         GROUP BY world_id, world, delay
+         ORDER BY world_id);
+END;
+
+-- Each player in each random world, as a share of the paper's bound, and what it lost
+-- beyond the best of dada, with or without skipping, and blind
+CREATE VIEW bench.random_result AS
+    SELECT world_id, w.world, w.delay, player_order, player, share, worst_run,
+           share - min(share) FILTER (WHERE player IN ('dada', 'dada, no skipping', 'blind, stored'))
+                       OVER (PARTITION BY world_id) AS excess
+        FROM (SELECT world_id, player_id, avg(regret) / avg(bound) AS share, max(regret / bound) AS worst_run
+                  FROM bench.random_run
+                  GROUP BY world_id, player_id) AS r
+             JOIN bench.random_world AS w USING (world_id)
+             JOIN bench.player USING (player_id)
+             JOIN bench.player_order USING (player);
+
+CREATE FUNCTION bench.random_table() RETURNS SETOF text
+    LANGUAGE sql
+BEGIN ATOMIC
+    (SELECT bench.markdown_head('{player, "regret / bound: mean", median, "90th percentile", worst, "worst single run",
+                                  "excess / bound: mean", median, "90th percentile", worst}'))
+    UNION ALL
+    (SELECT bench.markdown(ARRAY[player,
+                                 bench.share(avg(share)),
+                                 bench.share(percentile_cont(0.5) WITHIN GROUP (ORDER BY share)),
+                                 bench.share(percentile_cont(0.9) WITHIN GROUP (ORDER BY share)),
+                                 bench.share(max(share)),
+                                 bench.share(max(worst_run)),
+                                 bench.share(avg(excess)),
+                                 bench.share(percentile_cont(0.5) WITHIN GROUP (ORDER BY excess)),
+                                 bench.share(percentile_cont(0.9) WITHIN GROUP (ORDER BY excess)),
+                                 bench.share(max(excess))])
+         FROM bench.random_result
+         GROUP BY player_order, player
+         ORDER BY player_order);
+END;
+
+-- The worst world of each kind
+CREATE FUNCTION bench.random_kinds_table() RETURNS SETOF text
+    LANGUAGE sql
+BEGIN ATOMIC
+    WITH worst AS (
+        SELECT world, player_order, player, bench.share(max(share)) AS cell, bench.share(max(excess)) AS excess
+            FROM bench.random_result
+            GROUP BY world, player_order, player
+    )
+    (SELECT bench.markdown_head('{world}' || array_agg(player ORDER BY player_order))
+         FROM (SELECT DISTINCT player_order, player FROM worst) AS p)
+    UNION ALL
+    (SELECT bench.markdown(ARRAY[world] || array_agg(format('%s (%s)', cell, excess) ORDER BY player_order))
+         FROM worst
+         GROUP BY world
+         ORDER BY world);
 END;
 
 --
 -- Pictures: the input of picture.py
 --
 
--- All players in all worlds
+-- The most important players in all worlds
 CREATE FUNCTION bench.worlds_picture() RETURNS json
     LANGUAGE sql
 BEGIN ATOMIC
@@ -420,7 +894,7 @@ BEGIN ATOMIC
                json_agg(delay ORDER BY delay_id) AS delays,
                json_agg(json_build_array(mean, low, high) ORDER BY delay_id) AS regrets
             FROM bench.result
-            WHERE NOT is_variant
+            WHERE is_pictured
             GROUP BY environment, player
     ), panel AS (
         SELECT environment, environment_order,
@@ -439,51 +913,53 @@ BEGIN ATOMIC
         FROM panel;
 END;
 
--- All players in the course of a run
+-- The same players in the course of a run
 CREATE FUNCTION bench.time_picture() RETURNS json
     LANGUAGE sql
 BEGIN ATOMIC
     WITH point AS (
         SELECT environment, player, round, avg(regret) AS mean,
-               :quantile * stddev_samp(regret) / sqrt(count(*)) AS margin
-            FROM bench.path JOIN bench.player USING (player_id)
-            GROUP BY environment, player, round
+               quantile * stddev_samp(regret) / sqrt(runs) AS margin
+            FROM bench.path JOIN bench.player USING (player_id) JOIN bench.student ON runs = seeds
+            GROUP BY environment, player, round, runs, quantile
     ), series AS (
         SELECT environment, player,
                json_agg(json_build_array(round, mean, mean - margin, mean + margin) ORDER BY round) AS points
             FROM point
             GROUP BY environment, player
     ), panel AS (
-        SELECT environment, environment_order,
+        SELECT environment, environment_order, format('%s, delay %s', environment, delay) AS title,
                json_agg(json_build_object('name', player, 'points', points) ORDER BY player_order) AS series
             FROM series JOIN bench.environment_order USING (environment) JOIN bench.player_order USING (player)
-            GROUP BY environment, environment_order
+                 JOIN bench.environment AS e USING (environment) JOIN bench.delay ON delay_id = e.followed_delay_id
+            GROUP BY environment, environment_order, delay
     )
     SELECT json_build_object(
                'chart', 'lines',
-               'title', 'Regret in the course of a run, delay 1,000: mean and 95% interval',
+               'title', 'Regret in the course of a run: mean and 95% interval',
                'x', json_build_object('title', 'round'),
                'y', json_build_object('title', 'regret so far'),
                'height', 340,
                'marks', false,
-               'panels', json_agg(json_build_object('title', environment, 'series', series) ORDER BY environment_order))
+               'panels', json_agg(json_build_object('title', title, 'series', series) ORDER BY environment_order))
         FROM panel;
 END;
 
 -- Regret over step_scale, a row of panels for each player and delay, and what becomes
--- of the bound
+-- of the bound.  Only the worlds that have all these delays are shown.
 CREATE FUNCTION bench.step_scale_picture() RETURNS json
     LANGUAGE sql
 BEGIN ATOMIC
     WITH swept AS (
         SELECT player, delay_id
             FROM bench.result
-            WHERE is_variant
+            WHERE is_variant AND delay_id <= 3
             GROUP BY player, delay_id
     ), series AS (
         SELECT player, delay_id, delay, environment,
                json_agg(json_build_array(step_scale, mean, low, high) ORDER BY step_scale) AS points
-            FROM bench.result JOIN swept USING (player, delay_id)
+            FROM bench.result JOIN swept USING (player, delay_id) JOIN bench.environment_order AS e USING (environment)
+            WHERE e.delay_ids @> '{1, 2, 3}'
             GROUP BY player, delay_id, delay, environment
     ), panel AS (
         SELECT player, delay_id, is_resonant,
@@ -518,5 +994,41 @@ BEGIN ATOMIC
                'y', json_build_object('title', 'regret'),
                'height', 240,
                'panels', json_agg(panel ORDER BY player, delay_id, is_resonant))
+        FROM panel;
+END;
+
+-- The random worlds, sorted for each player by its own regret and excess
+CREATE FUNCTION bench.random_picture() RETURNS json
+    LANGUAGE sql
+BEGIN ATOMIC
+    WITH point AS (
+        SELECT player_order, player, panel, part,
+               CASE panel WHEN 1 THEN percentile_cont(part / 50.0) WITHIN GROUP (ORDER BY share)
+                          ELSE percentile_cont(part / 50.0) WITHIN GROUP (ORDER BY excess) END AS y
+            FROM bench.random_result, generate_series(1, 2) AS panel, generate_series(0, 50) AS part
+            WHERE player <> 'uniform'
+            GROUP BY player_order, player, panel, part
+    ), series AS (
+        SELECT panel, player_order,
+               json_build_object('name', player,
+                                 'points', json_agg(json_build_array(2 * part, y) ORDER BY part)) AS series
+            FROM point
+            GROUP BY panel, player_order, player
+    ), panel AS (
+        SELECT panel,
+               json_build_object(
+                   'title', CASE panel WHEN 1 THEN 'regret' ELSE 'excess over the best of dada and blind' END,
+                   'series', json_agg(series ORDER BY player_order)) AS json
+            FROM series
+            GROUP BY panel
+    )
+    SELECT json_build_object(
+               'chart', 'lines',
+               'title', 'Random worlds, sorted for each player',
+               'x', json_build_object('title', 'percent of the worlds'),
+               'y', json_build_object('title', 'share of the paper’s bound'),
+               'height', 340,
+               'marks', false,
+               'panels', json_agg(json ORDER BY panel))
         FROM panel;
 END;
