@@ -108,7 +108,11 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-			/* the extension may have been dropped, or its creation rolled back */
+
+			/*
+			 * the extension may have been dropped, or its creation rolled
+			 * back
+			 */
 			if ((largest_decision_id > 0 || largest_bandit_id > 0) && !tables_exist())
 				break;
 			if (largest_decision_id > 0)

@@ -30,8 +30,8 @@ typedef struct Bandit
 								 * 0 */
 	double		cost_offset;	/* what C begins with */
 	TimestampTz arms_changed_at;	/* to which these two refer, if there is a
-									 * half-life; DT_NOBEGIN if arms have never
-									 * been changed */
+									 * half-life; DT_NOBEGIN if arms have
+									 * never been changed */
 	int64		half_life;		/* in microseconds, or 0 for none */
 	bool		needs_frontier; /* must it be known which decisions are open? */
 	Interval   *feedback_window;	/* how long feedback is waited for, or

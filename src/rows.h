@@ -69,8 +69,8 @@ typedef struct TrimmedRow
 	double		lbck;
 	TimestampTz last_decision;
 	TimestampTz last_feedback;	/* DT_NOBEGIN if there was none */
-	int64		half_lives;		/* these and z are relative to this moment, see
-								 * totals.h */
+	int64		half_lives;		/* these and z are relative to this moment,
+								 * see totals.h */
 	double		settled;
 	double		total_loss;
 	double		cost;

@@ -47,8 +47,8 @@ typedef struct BanditState
 
 	/*
 	 * values holds, with SELF_TUNED, the numbers of StateScalar; then z, and
-	 * with DEDA also m, z_tie and m_tie, each of length arms.  The open_nwords
-	 * words of the set of open rounds follow.
+	 * with DEDA also m, z_tie and m_tie, each of length arms.  The
+	 * open_nwords words of the set of open rounds follow.
 	 */
 } BanditState;
 

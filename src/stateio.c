@@ -491,11 +491,17 @@ bandit_state_in(PG_FUNCTION_ARGS)
 #define NUM_WORDS(state) \
 	((VARSIZE(state) - offsetof(BanditState, step_scale)) / sizeof(uint64))
 
+static uint64 *
+state_words(BanditState *state)
+{
+	return (uint64 *) ((char *) state + offsetof(BanditState, step_scale));
+}
+
 Datum
 bandit_state_send(PG_FUNCTION_ARGS)
 {
 	BanditState *state = PG_GETARG_BANDIT_STATE(0);
-	const uint64 *words = (const uint64 *) &state->step_scale;
+	const uint64 *words = state_words(state);
 	StringInfoData buf;
 
 	pq_begintypsend(&buf);
@@ -518,7 +524,7 @@ bandit_state_recv(PG_FUNCTION_ARGS)
 	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
 	Size		size = VARHDRSZ + buf->len - buf->cursor;
 	BanditState *state = palloc0(Max(size, offsetof(BanditState, values)));
-	uint64	   *words = (uint64 *) &state->step_scale;
+	uint64	   *words = state_words(state);
 	const char *problem;
 
 	SET_VARSIZE(state, Max(size, offsetof(BanditState, values)));

@@ -374,8 +374,8 @@ void
 sums_take_twice(const Bandit *bandit, Totals *running, Totals *folded)
 {
 	int			arms = bandit->params.arms;
-	Sums		before;
-	Sums		after;
+	Sums		before = {0};	/* an analyser does not see that it is filled */
+	Sums		after = {0};
 	Frontier	frontier;
 	Moment		moment;
 	Snapshot	snapshot = NULL;

@@ -170,7 +170,10 @@ addition_of_feedback(Addition *addition, const FeedbackRow *row, const Bandit *b
 
 	if (bandit->half_life != 0)
 	{
-		/* the clock may have been wrong; no decision is later than its feedback */
+		/*
+		 * the clock may have been wrong; no decision is later than its
+		 * feedback
+		 */
 		TimestampTz decided_at = row->decided_at == DT_NOBEGIN ?
 			row->received_at : Min(row->decided_at, row->received_at);
 
