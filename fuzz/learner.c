@@ -254,7 +254,8 @@ model_lbck(long double *scale)
 				sum += term;
 		}
 	}
-	if (estimates > DBL_MAX)
+	/* those that have just arrived are added twice */
+	if (2 * estimates > DBL_MAX)
 		*scale = INFINITY;
 	return sum;
 }
@@ -317,6 +318,14 @@ model_next_fading(void)
 {
 	return model_weight(model.round, model_before(model.round) +
 						(model.round < LEARNER_MAX_ROUNDS ? 1 : 0));
+}
+
+/* Count from what a sum of the learner is now. */
+static void
+begin_with(Start *start, double sum)
+{
+	start->sum = sum;
+	start->round = model.round;
 }
 
 /* A sum as it is now, and how exact it can be expected to be */
@@ -889,7 +898,7 @@ draw(int64_t delay, double uniform, const bool *without)
 static void
 restart_z(int32_t arm)
 {
-	model.z[arm] = (Start) {learner.z[arm], model.round};
+	begin_with(&model.z[arm], learner.z[arm]);
 	for (int i = 0; i < model.ndecisions; i++)
 	{
 		Decision   *d = &model.decisions[i];
@@ -913,7 +922,8 @@ learn_self_tuned(Decision *d, const Ticket *ticket, double loss)
 	learner_feedback(&learner, ticket, loss, &terms);
 	CHECK(fabsl(terms.baseline - baseline) <= 1e-12L * baseline + DBL_MIN,
 		  "%.17g, not %.17Lg", terms.baseline, baseline);
-	CHECK(terms.baseline >= 0 && (terms.baseline < 1 || model.total_loss.sum > model.settled.sum),
+	CHECK(terms.baseline >= 0 &&
+		  (terms.baseline < 1 || model.total_loss.sum > model.settled.sum),
 		  "%.17g", terms.baseline);
 	CHECK(terms.arm == ticket->arm && terms.mass == ticket->mass &&
 		  terms.delay == model.round - ticket->round,
@@ -1031,7 +1041,7 @@ keep_step_size(double before)
 
 	CHECK(isfinite(cost), "%g", cost);
 	learner.cost = fmax(fmin(cost, LEARNER_MAX_SUM), -LEARNER_MAX_SUM) + 0.0;
-	model.cost = (Start) {learner.cost, model.round};
+	begin_with(&model.cost, learner.cost);
 	for (int i = 0; i < model.ndecisions; i++)
 		model.decisions[i].cost = model.decisions[i].cost_scale = 0;
 
@@ -1085,7 +1095,7 @@ operate(void)
 	if (what < 112)
 		draws = 1;
 	else if (what < 116)
-		draws = (int) take(1);
+		draws = (int) take(1) % (learner.params.arms < MANY_ARMS ? 256 : 16);
 	if (draws > 0)
 	{
 		int64_t		delay = deda ? take_int32() : NO_DELAY;
@@ -1164,7 +1174,8 @@ take_params(LearnerParams *params)
 
 	memset(params, 0, sizeof(*params));
 	params->algorithm = (Algorithm) algorithms[flags % 8];
-	params->skipping = (flags & 16) != 0 && (params->algorithm < DEDA || flags >= 250);
+	/* for the other two it is an error, seldom enough */
+	params->skipping = (flags & 16) != 0 && (params->algorithm < DEDA || flags / 32 == 1);
 	params->arms = flags < 250 ? PICK(arms) : PICK(odd_arms);
 	params->patience = params->skipping ? take_int32() : 0;
 	params->max_delay = params->algorithm == DEDA ? take_int32() : NO_DELAY;
@@ -1201,11 +1212,11 @@ take_sums(void)
 	for (int32_t i = 0; i < learner.params.arms; i++)
 	{
 		learner.z[i] = z[i % 8];
-		model.z[i] = (Start) {learner.z[i], model.round};
+		begin_with(&model.z[i], learner.z[i]);
 	}
-	model.settled = (Start) {learner.settled, model.round};
-	model.total_loss = (Start) {learner.total_loss, model.round};
-	model.cost = (Start) {learner.cost, model.round};
+	begin_with(&model.settled, learner.settled);
+	begin_with(&model.total_loss, learner.total_loss);
+	begin_with(&model.cost, learner.cost);
 }
 
 /*

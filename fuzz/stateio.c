@@ -261,19 +261,19 @@ check_same(Datum a, Datum b)
 
 /* Find a number in the text form; null is 0. */
 static double
-number_in_text(const char *text, const char *key, int index)
+number_in_text(const char *form, const char *key, int index)
 {
 	char	   *label = psprintf("\"%s\": ", key);
-	const char *at = strstr(text, label);
+	const char *at = strstr(form, label);
 
-	CHECK(at != NULL, "%s in %s", key, text);
+	CHECK(at != NULL, "%s in %s", key, form);
 	at += strlen(label);
 	if (index >= 0)
-		CHECK(*at++ == '[', "%s in %s", key, text);
+		CHECK(*at++ == '[', "%s in %s", key, form);
 	for (; index > 0; index--)
 	{
 		at = strchr(at, ',');
-		CHECK(at != NULL, "%s in %s", key, text);
+		CHECK(at != NULL, "%s in %s", key, form);
 		at++;
 	}
 	return strncmp(at, "null", 4) == 0 ? 0 : strtod(at, NULL);
@@ -281,37 +281,37 @@ number_in_text(const char *text, const char *key, int index)
 
 /* Check a number of the stored form, at its offset in doc/format.md. */
 static void
-check_number(Datum state, int offset, const char *text, const char *key, int index)
+check_number(Datum state, int offset, const char *form, const char *key, int index)
 {
-	double		want = number_in_text(text, key, index);
+	double		want = number_in_text(form, key, index);
 	double		have;
 
 	memcpy(&have, (char *) DatumGetPointer(state) + offset, sizeof(have));
 	CHECK(memcmp(&have, &want, sizeof(have)) == 0, "%s is %.17g at %d in %s",
-		  key, have, offset, text);
+		  key, have, offset, form);
 }
 
 /* A state has its size, its numbers in their places, and one form only. */
 static void
-check_layout(Datum datum, const char *text)
+check_layout(Datum datum, const char *form)
 {
 	BanditState *state = (BanditState *) DatumGetPointer(datum);
 	int			arms = state->arms;
 	int			z = state->algorithm == SELF_TUNED ? 128 : 88;
 
 	CHECK(VARSIZE(state) == z + 8 * arms * (state->algorithm == DEDA ? 4 : 1) +
-		  8 * state->open_nwords, "%d: %s", (int) VARSIZE(state), text);
+		  8 * state->open_nwords, "%d: %s", (int) VARSIZE(state), form);
 	for (int i = 0; i < arms; i += 1 + arms / 20)
-		check_number(datum, z + 8 * i, text, "z", i);
-	check_number(datum, 48, text, "cumulative_delay", -1);
+		check_number(datum, z + 8 * i, form, "z", i);
+	check_number(datum, 48, form, "cumulative_delay", -1);
 	if (state->algorithm != SELF_TUNED)
 		return;
 
-	check_number(datum, 88, text, "optimism", -1);
-	check_number(datum, 96, text, "half_life", -1);
-	check_number(datum, 104, text, "settled", -1);
-	check_number(datum, 112, text, "total_loss", -1);
-	check_number(datum, 120, text, "cost", -1);
+	check_number(datum, 88, form, "optimism", -1);
+	check_number(datum, 96, form, "half_life", -1);
+	check_number(datum, 104, form, "settled", -1);
+	check_number(datum, 112, form, "total_loss", -1);
+	check_number(datum, 120, form, "cost", -1);
 	for (int i = 0; i < 5 + arms; i++)
 	{
 		double		number = state->values[i];
@@ -321,7 +321,7 @@ check_layout(Datum datum, const char *text)
 	}
 	CHECK(state->skipping == 0 && state->patience == 0 && state->max_delay == -1 &&
 		  state->step_scale == 1 && state->longest_delay == 0 && state->lbck == 0 &&
-		  state->open_first_word == 0 && state->open_nwords == 0, "%s", text);
+		  state->open_first_word == 0 && state->open_nwords == 0, "%s", form);
 }
 
 /* A state keeps its identity in every form, and can be looked at. */
@@ -536,15 +536,29 @@ put_int64(uint8_t *at, int64 number)
 	memcpy(at, &big_endian, sizeof(big_endian));
 }
 
+static void
+put_double(uint8_t *at, double number)
+{
+	int64		bits;
+
+	memcpy(&bits, &number, sizeof(bits));
+	put_int64(at, bits);
+}
+
 /*
  * Mutate at random, as libFuzzer does.  But in the binary form two numbers count
  * what comes later, and if they are wrong nothing else is looked at: so they are
- * often put right, even if that makes one negative.
+ * often put right, even if that makes one negative.  And libFuzzer does not know
+ * where a number begins, so that one of those which matter is sometimes put there.
  */
 size_t
 LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
 						unsigned int seed)
 {
+	static const double numbers[] = {
+		0, -0.0, 1, 0.25, 0.001, 2, -1, 9007199254740992.0, 18014398509481984.0,
+		1e300, -1e300, 1.0000000000000002e300, 5e-324, 1e16
+	};
 	uint32		arms;
 	int			algorithm;
 	int64		words;
@@ -562,6 +576,9 @@ LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
 		NUM_VECTORS(algorithm) * (int64) pg_ntoh32(arms);
 	put_int64(data + OFFSET(open_nwords), open_nwords);
 	size = OFFSET(values) + (size_t) words * 8;
+	if (words > 0 && seed / 4 % 4 == 0)
+		put_double(data + OFFSET(values) + seed / 16 % 4096 % words * 8,
+				   numbers[seed / 65536 % lengthof(numbers)]);
 
 	if (seed % 4 == 1 || open_nwords < 0)
 		return size;

@@ -475,7 +475,7 @@ change_arms(const Bandit *bandit, text *arm, int retiring)
 						"UPDATE dexp3.bandit SET retired = retired || $2,"
 						" head_start = " FADED_HEAD_START ","
 						" cost_offset = $4, arms_changed_at = $6"
-						" WHERE bandit_id = $1 AND $3 IS NOT NULL" :
+						" WHERE bandit_id = $1" :
 						"UPDATE dexp3.bandit SET arms = arms || $2,"
 						" head_start = " FADED_HEAD_START " || array_fill(0::float8,"
 						"  ARRAY[cardinality(arms) - cardinality(head_start)]) || $3,"

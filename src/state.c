@@ -172,7 +172,7 @@ self_tuned_problem(const BanditState *state, const Learner *learner)
 		return NULL;
 	if (!is_amount(learner->settled) || learner->settled > most)
 		return "its number of settled rounds is out of range";
-	if (!is_amount(learner->total_loss) || learner->total_loss > most)
+	if (!is_amount(learner->total_loss) || learner->total_loss > learner->settled)
 		return "its total loss is out of range";
 	if (!is_sum(learner->cost))
 		return "its cost is out of range";

@@ -177,8 +177,10 @@ sums_fading(const Bandit *bandit, TimestampTz time)
  * row was given by hand must not become too large.
  */
 static void
-weigh_sums(const Counts *counts, const Bandit *bandit, Learner *learner)
+weigh_sums(const Counts *counts, const Bandit *bandit, const double *head_start,
+		   Learner *learner)
 {
+	double		fade = sums_fading(bandit, bandit->arms_changed_at);
 	double		scale = 1;
 
 	/* a clock that was far ahead for a moment must not make an infinity */
@@ -186,10 +188,11 @@ weigh_sums(const Counts *counts, const Bandit *bandit, Learner *learner)
 		scale = exp2(fmin(-half_lives_between(time_of_action(), bandit->half_life,
 											  counts->half_lives), 1000));
 	learner->settled = fmax(limit(scale * counts->settled), 0);
-	learner->total_loss = fmax(limit(scale * counts->total_loss), 0);
-	learner->cost = limit(scale * counts->cost);
+	learner->total_loss = fmin(fmax(limit(scale * counts->total_loss), 0), learner->settled);
+	learner->cost = limit(scale * counts->cost + fade * bandit->cost_offset);
 	for (int i = 0; i < learner->params.arms; i++)
-		learner->z[i] = limit(scale * learner->z[i]);
+		learner->z[i] = limit(scale * learner->z[i] +
+							  (head_start != NULL ? fade * head_start[i] : 0));
 }
 
 /*
@@ -204,8 +207,8 @@ sums_learner(const Sums *sums, const Bandit *bandit, Learner *learner)
 {
 	const Totals *totals = &sums->totals;
 	const Counts *counts = &totals->counts;
-	int			first_arm = sums->selection.first_arm;
-	double		fade = sums_fading(bandit, bandit->arms_changed_at);
+	const double *head_start = bandit->head_start == NULL ? NULL :
+		bandit->head_start + sums->selection.first_arm;
 	LearnerParams params = bandit->params;
 
 	params.arms = totals->arms;
@@ -214,12 +217,11 @@ sums_learner(const Sums *sums, const Bandit *bandit, Learner *learner)
 		learner_retire(learner, bandit->retired);
 	learner->playable = bandit->playable;
 	if (params.algorithm == SELF_TUNED)
-		weigh_sums(counts, bandit, learner);
-	learner->cost += fade * bandit->cost_offset;
-	if (bandit->head_start != NULL)
+		weigh_sums(counts, bandit, head_start, learner);
+	else if (head_start != NULL)
 	{
 		for (int i = 0; i < totals->arms; i++)
-			learner->z[i] += fade * bandit->head_start[first_arm + i];
+			learner->z[i] += head_start[i];
 	}
 	learner->round = counts->decisions;
 	learner->outstanding = Max(counts->decisions - counts->closed, 0);

@@ -145,6 +145,8 @@ BEGIN
 END
 $$;
 SELECT setseed(0.5);
+CALL play(bandit_new(2), 30);
+CALL play(bandit_new(3, optimism => 1, half_life => 7), 30);
 CALL play(bandit_new(2, 'dada', skipping => false), 30);
 CALL play(bandit_new(3, 'dada', skipping => false, step_scale => 0.1), 30);
 CALL play(bandit_new(2, 'dada', patience => 0), 30);
@@ -200,7 +202,7 @@ my @numbers = (
     '9007199254740990', '9007199254740992', '9007199254740993', '9223372036854775807', '9223372036854775808',
     '18446744073709551616', '63', '64', '65', '127', '128', '4096', '65535', '65536', '0.1', '0.30000000000000004');
 my @values = (
-    'null', 'true', 'false', '""', '"dada"', '"dada-ix"', '"deda"', '"\u0000"', '"\u00e4"', '"1"', '[]', '{}',
+    'null', 'true', 'false', '""', '"self-tuned"', '"dada"', '"dada-ix"', '"deda"', '"\u0000"', '"\u00e4"', '"1"', '[]', '{}',
     '[0, 0]', '[1, 2, 3]', '[[0, 0]]', '{"z": 0}', 'NaN', 'Infinity', '[' x 10000);
 my @characters =
   ((map { chr } 32 .. 126), "\t", "\n", "\x01", "\x7f", "\xc3\xa4", "\xf0\x9f\x8e\xb0");
