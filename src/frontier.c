@@ -7,8 +7,8 @@
  *
  * - A decision that another open transaction has just settled is passed, and that
  *	 transaction becomes a hole.  If it is rolled back, the cursor goes back; also if
- *	 it is committed, but has settled something in a subtransaction, since nobody
- *	 knows which of those were rolled back.  One's own transaction is such a hole for
+ *	 it is committed, but has settled something in a subtransaction, which may have
+ *	 been rolled back, or was about to, and may have withdrawn its row.  One's own transaction is such a hole for
  *	 the decisions that it has settled itself, until it ends; what a savepoint has
  *	 rolled back, own.c knows.
  * - A transaction that is running, and may have made decisions that come before the
@@ -132,7 +132,8 @@ add_settler(Mover *mover, const Settlement *settlement, const Cursor *before)
 		Hole	   *hole = &frontier->holes[i];
 
 		if (hole->kind == HOLE_SETTLEMENTS && hole->xact == settlement->xact)
-			hole->in_subtransaction |= settlement->settler != (TransactionId) settlement->xact;
+			hole->look_again |= settlement->speculative_token != 0 ||
+				settlement->settler != (TransactionId) settlement->xact;
 	}
 	return true;
 }
@@ -253,8 +254,6 @@ take_decision(Mover *mover, Cursor *cursor, const DecisionRow *row, bool one_tra
 	}
 
 	/* only what is due is worth a hole */
-	if (settlement.speculative_token != 0)
-		return NO_MORE;			/* the row may be withdrawn in a moment */
 	if (!due && (settlement.status == BEING_SETTLED ||
 				 (!one_transaction && has_running_between(mover, cursor, row->xact))))
 		return NOT_DUE;
@@ -338,7 +337,7 @@ fill_holes(Mover *mover, Snapshot snapshot)
 			holes[finished++] = *hole;
 		else
 		{
-			if ((hole->in_subtransaction || !was_committed(hole->xact)) &&
+			if ((hole->look_again || !was_committed(hole->xact)) &&
 				frontier_compare(&hole->cursor, &frontier->cursor) < 0)
 				frontier->cursor = hole->cursor;
 			mover->move->moved = true;

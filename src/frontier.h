@@ -43,7 +43,8 @@ typedef struct Hole
 {
 	uint64		xact;			/* was running */
 	HoleKind	kind;
-	bool		in_subtransaction;	/* has it settled one in a subtransaction? */
+	bool		look_again;		/* may it take back what it has settled, and
+								 * be committed? */
 	Cursor		cursor;			/* which of its decisions have been passed; or
 								 * what comes before the first that it settled */
 } Hole;
