@@ -167,7 +167,7 @@ limit(double sum)
 double
 sums_fading(const Bandit *bandit, TimestampTz time)
 {
-	double		age = (double) (time_of_action() - time);
+	double		age = (double) time_of_action() - (double) time;
 
 	return bandit->half_life == 0 ? 1 : exp2(-fmax(age, 0) / (double) bandit->half_life);
 }
