@@ -116,7 +116,7 @@ WITH world AS (
     FROM generate_series(1, 10000) t
 )
 SELECT algorithm, round(sum(loss)::numeric) AS total_loss, 5000 AS of_either_arm
-FROM world, unnest(ARRAY['dada', 'dada-ix']) AS algorithm,
+FROM world, unnest(ARRAY['self-tuned', 'dada', 'dada-ix']) AS algorithm,
      bandit_simulate(losses, delays, algorithm, seed => 1)
 GROUP BY algorithm ORDER BY algorithm;
 

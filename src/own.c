@@ -120,6 +120,15 @@ key_epoch(uint64 key)
  */
 
 /*
+ * Return what this transaction has of a bandit, or NULL.
+ */
+static OwnBandit *
+find_bandit(int32 bandit_id, int32 epoch)
+{
+	return bandits == NULL ? NULL : own_bandits_lookup(bandits, key_of(bandit_id, epoch));
+}
+
+/*
  * Return the sums of a bandit in the current subtransaction.
  */
 static OwnSums *
@@ -205,8 +214,7 @@ own_add(int32 bandit_id, int32 epoch, const Addition *addition)
 bool
 own_has_checkpoint(int32 bandit_id, int32 epoch)
 {
-	OwnBandit  *bandit = bandits == NULL ? NULL :
-		own_bandits_lookup(bandits, key_of(bandit_id, epoch));
+	OwnBandit  *bandit = find_bandit(bandit_id, epoch);
 
 	for (OwnSums *sums = bandit ? bandit->innermost : NULL; sums != NULL; sums = sums->outer)
 	{
@@ -251,8 +259,7 @@ own_note_settled(const DecisionRow *row)
 bool
 own_take_reopened(int32 bandit_id, int32 epoch, Cursor *before)
 {
-	OwnBandit  *bandit = bandits == NULL ? NULL :
-		own_bandits_lookup(bandits, key_of(bandit_id, epoch));
+	OwnBandit  *bandit = find_bandit(bandit_id, epoch);
 
 	if (bandit == NULL || bandit->reopened_after.xact == nowhere.xact)
 		return false;
@@ -267,8 +274,7 @@ own_take_reopened(int32 bandit_id, int32 epoch, Cursor *before)
 void
 own_add_to(int32 bandit_id, int32 epoch, const Selection *selection, Totals *totals)
 {
-	OwnBandit  *bandit = bandits == NULL ? NULL :
-		own_bandits_lookup(bandits, key_of(bandit_id, epoch));
+	OwnBandit  *bandit = find_bandit(bandit_id, epoch);
 
 	if (bandit == NULL)
 		return;

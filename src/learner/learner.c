@@ -351,6 +351,7 @@ self_tuned_step_size(const Learner *learner, double *weights, double *total)
 		double		rate = fade * log_arms / v;
 		double		sum = 0;
 		double		moment = 0;
+		double		log_sum;
 		double		entropy;
 		double		g;
 		double		next;
@@ -362,8 +363,9 @@ self_tuned_step_size(const Learner *learner, double *weights, double *total)
 			moment += weights[i] * (z[i] - least);
 		}
 		*total = sum;
-		entropy = log(sum) + rate * moment / sum;
-		g = v * (3 - 2 * log(sum) / log_arms) - target;
+		log_sum = log(sum);
+		entropy = log_sum + rate * moment / sum;
+		g = v * (3 - 2 * log_sum / log_arms) - target;
 		if (g < 0)
 			low = v;
 		else
