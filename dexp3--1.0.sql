@@ -198,7 +198,9 @@ CREATE FUNCTION bandit_simulate(
 	step_scale double precision DEFAULT 1,
 	seed bigint DEFAULT NULL,
 	optimism double precision DEFAULT 0.25,
-	half_life double precision DEFAULT NULL
+	half_life double precision DEFAULT NULL,
+	feedback_window integer DEFAULT NULL,
+	missing_loss double precision DEFAULT NULL
 ) RETURNS TABLE (
 	round bigint,
 	arm integer,
@@ -211,8 +213,39 @@ CREATE FUNCTION bandit_simulate(
 	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION bandit_simulate(double precision[], integer[], text, boolean, integer, integer, double precision,
-	bigint, double precision, double precision)
+	bigint, double precision, double precision, integer, double precision)
 	IS 'play a bandit on known losses and delays';
+
+CREATE FUNCTION bandit_rehearse(
+	arms text[],
+	losses double precision[],
+	probabilities double precision[] DEFAULT NULL,
+	delays integer[] DEFAULT NULL,
+	algorithm text DEFAULT 'self-tuned',
+	skipping boolean DEFAULT NULL,
+	patience integer DEFAULT 100,
+	max_delay integer DEFAULT NULL,
+	step_scale double precision DEFAULT 1,
+	seed bigint DEFAULT NULL,
+	optimism double precision DEFAULT 0.25,
+	half_life double precision DEFAULT NULL,
+	feedback_window integer DEFAULT NULL,
+	missing_loss double precision DEFAULT NULL,
+	least_probability double precision DEFAULT NULL,
+	OUT rounds bigint,
+	OUT used bigint,
+	OUT loss double precision,
+	OUT loss_low double precision,
+	OUT loss_high double precision,
+	OUT logged_loss double precision
+) RETURNS record
+	LANGUAGE C VOLATILE PARALLEL RESTRICTED
+	COST 1000
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_rehearse(text[], double precision[], double precision[], integer[], text, boolean, integer,
+	integer, double precision, bigint, double precision, double precision, integer, double precision, double precision)
+	IS 'play a bandit on a log of past decisions, of which each has the outcome of one arm';
 
 --
 -- Managed bandits: the tables

@@ -816,6 +816,27 @@ pick(int64_t delay, double uniform, const bool *without, Ticket *ticket)
 }
 
 /*
+ * Play the arm that learner_draw() would draw, as if it had been drawn elsewhere.
+ */
+static void
+play(int64_t delay, double uniform, Ticket *ticket, double *eta)
+{
+	Ticket		picked;
+	double		step_size;
+	double		total;
+
+	learner_pick(&learner, delay, uniform, learner.retired, weights, &picked, &step_size);
+	*eta = learner_next(&learner, delay, weights, &total);
+	CHECK(*eta == step_size, "%.17g, not %.17g", *eta, step_size);
+	CHECK(total == total_weight(), "%.17g, not %.17g", total, total_weight());
+	learner_play(&learner, delay, picked.arm, weights, total, *eta, ticket);
+	CHECK(ticket->round == picked.round && ticket->arm == picked.arm &&
+		  ticket->probability == picked.probability && ticket->gamma == picked.gamma &&
+		  ticket->z == picked.z && ticket->m == picked.m && ticket->mass == picked.mass,
+		  "round %" PRId64, ticket->round);
+}
+
+/*
  * Play a round.  Unless without is NULL, it flags the arms that cannot be drawn.
  */
 static void
@@ -840,7 +861,10 @@ draw(int64_t delay, double uniform, const bool *without)
 	if (without != NULL)
 		pick(delay, uniform, without, &restricted);
 	memset(d, 0, sizeof(*d));
-	learner_draw(&learner, delay, uniform, weights, &d->ticket, &eta);
+	if (model.round % 2 == 0)
+		learner_draw(&learner, delay, uniform, weights, &d->ticket, &eta);
+	else
+		play(delay, uniform, &d->ticket, &eta);
 	total = total_weight();
 
 	CHECK(d->ticket.round == model.round + 1, "%" PRId64, d->ticket.round);

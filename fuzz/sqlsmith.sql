@@ -54,6 +54,13 @@ SELECT bandit, p.* FROM unnest(ARRAY['self-tuned', 'forgetful', 'dada', 'ix', 'd
      bandit_probabilities(bandit) AS p;
 CREATE VIEW simulation AS
 SELECT s.* FROM learner AS l, bandit_simulate(losses, delays, algorithm, seed => id) AS s WHERE id < 12;
+CREATE VIEW simulation_window AS
+SELECT s.* FROM learner AS l,
+     bandit_simulate(losses, '{{0,NULL},{3,1},{NULL,2}}', feedback_window => id, missing_loss => loss, seed => id) AS s
+WHERE id BETWEEN 1 AND 9;
+CREATE VIEW rehearsal AS
+SELECT r.* FROM learner AS l,
+     bandit_rehearse('{a,b,b}', ARRAY[0, 1, loss], delays => delays, seed => id, feedback_window => id) AS r WHERE id < 10;
 CREATE VIEW simulation_forgetful AS
 SELECT s.* FROM learner AS l, bandit_simulate(losses, delays, optimism => 1, half_life => 1 + id, seed => id) AS s
 WHERE id < 12;

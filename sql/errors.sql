@@ -20,13 +20,14 @@ $$;
 CREATE TEMP TABLE wrong (n serial, function text, argument text, call text);
 
 --
--- What makes a bandit, in both functions that take it
+-- What makes a bandit, in all functions that take it
 --
 
 INSERT INTO wrong (function, argument, call)
 SELECT function, argument, format(call, value)
 FROM (VALUES (1, 'bandit_new', 'bandit_new(3, %s)'),
-             (2, 'bandit_simulate', 'bandit_simulate(''{{0,1},{1,0}}'', %s)')) f (f, function, call),
+             (2, 'bandit_simulate', 'bandit_simulate(''{{0,1},{1,0}}'', %s)'),
+             (3, 'bandit_rehearse', 'bandit_rehearse(''{a,b}'', ''{0,1}'', %s)')) f (f, function, call),
      (VALUES (1, 'algorithm', $$algorithm => NULL$$),
              (2, 'algorithm', $$algorithm => ''$$),
              (3, 'algorithm', $$algorithm => 'exp3'$$),
@@ -184,13 +185,70 @@ FROM unnest(ARRAY[
 INSERT INTO wrong (function, argument, call)
 SELECT 'bandit_simulate', 'delays', format('bandit_simulate(''{{0,1},{1,0}}'', %s)', delays)
 FROM unnest(ARRAY[
-    $$'{}'$$, $$'{0}'$$, $$'{0,0,0}'$$, $$'{NULL}'$$, $$'{{0,0}}'$$, $$'{{0},{0}}'$$, $$'{{0,0},{0,0}}'$$,
+    $$'{}'$$, $$'{0}'$$, $$'{0,0,0}'$$, $$'{NULL}'$$, $$'{{0,0}}'$$, $$'{{0},{0}}'$$, $$'{{0,0},{0,0},{0,0}}'$$,
+    $$'{{0,0,0},{0,0,0}}'$$, $$'{{{0,0},{0,0}}}'$$, $$'{{0,0},{NULL,-1}}'$$, $$'{{0,0},{0,0}}', 'deda'$$,
     $$'{0,-1}'$$, $$'{NULL,-2147483648}'$$, $$'{0,2147483648}'$$, $$'{0,0.5}'$$, $$'{0,never}'$$, $$ARRAY[1.5, 2]$$,
     $$'{0,-1}', 'deda'$$, $$'{0}', 'deda', max_delay => 3$$]) delays;
 
 INSERT INTO wrong (function, argument, call)
 SELECT 'bandit_simulate', 'seed', format('bandit_simulate(''{{0,1},{1,0}}'', seed => %s)', seed)
 FROM unnest(ARRAY[$$'9223372036854775808'$$, $$'0.5'$$, $$0.5$$]) seed;
+
+-- windows, in both functions that take them
+INSERT INTO wrong (function, argument, call)
+SELECT function, argument, format(call, value)
+FROM (VALUES (1, 'bandit_simulate', 'bandit_simulate(''{{0,1},{1,0}}'', %s)'),
+             (2, 'bandit_rehearse', 'bandit_rehearse(''{a,b}'', ''{0,1}'', %s)')) f (f, function, call),
+     (VALUES (1, 'feedback_window', $$feedback_window => -1$$),
+             (2, 'feedback_window', $$feedback_window => -2147483648$$),
+             (3, 'feedback_window', $$feedback_window => '1 day'$$),
+             (4, 'feedback_window', $$feedback_window => 1.5$$),
+             (5, 'missing_loss', $$feedback_window => 1, missing_loss => 1.1$$),
+             (6, 'missing_loss', $$feedback_window => 1, missing_loss => -0.1$$),
+             (7, 'missing_loss', $$missing_loss => 'NaN'$$),
+             (8, 'missing_loss', $$missing_loss => 'infinity'$$)) v (n, argument, value)
+ORDER BY f, n;
+
+--
+-- bandit_rehearse
+--
+
+INSERT INTO wrong (function, argument, call)
+SELECT 'bandit_rehearse', argument, format('bandit_rehearse(%s)', arguments)
+FROM (VALUES (1, 'arms', $$NULL, '{0,1}'$$),
+             (2, 'arms', $$'{}', '{}'$$),
+             (3, 'arms', $$'{a}', '{0}'$$),
+             (4, 'arms', $$'{a,a}', '{0,1}'$$),
+             (5, 'arms', $$'{a,NULL}', '{0,1}'$$),
+             (6, 'arms', $$'{{a,b}}', '{0,1}'$$),
+             (7, 'arms', $$ARRAY[1, 2], '{0,1}'$$),
+             (8, 'arms', $$ARRAY(SELECT i::text FROM generate_series(1, 65536) i), array_fill(0::float8, ARRAY[65536])$$),
+             (9, 'losses', $$'{a,b}', NULL$$),
+             (10, 'losses', $$'{a,b}', '{}'$$),
+             (11, 'losses', $$'{a,b}', '{0}'$$),
+             (12, 'losses', $$'{a,b}', '{0,1,0}'$$),
+             (13, 'losses', $$'{a,b}', '{{0,1},{0,1}}'$$),
+             (14, 'losses', $$'{a,b}', '{0,NULL}'$$),
+             (15, 'losses', $$'{a,b}', '{0,1.001}'$$),
+             (16, 'losses', $$'{a,b}', '{-0.001,1}'$$),
+             (17, 'losses', $$'{a,b}', '{NaN,1}'$$),
+             (18, 'probabilities', $$'{a,b}', '{0,1}', '{}'$$),
+             (19, 'probabilities', $$'{a,b}', '{0,1}', '{0.5}'$$),
+             (20, 'probabilities', $$'{a,b}', '{0,1}', '{{0.5,0.5},{0.5,0.5}}'$$),
+             (21, 'probabilities', $$'{a,b}', '{0,1}', '{0.5,NULL}'$$),
+             (22, 'probabilities', $$'{a,b}', '{0,1}', '{0.5,0}'$$),
+             (23, 'probabilities', $$'{a,b}', '{0,1}', '{1.5,0.5}'$$),
+             (24, 'probabilities', $$'{a,b}', '{0,1}', '{NaN,0.5}'$$),
+             (25, 'delays', $$'{a,b}', '{0,1}', NULL, '{1}'$$),
+             (26, 'delays', $$'{a,b}', '{0,1}', NULL, '{1,-1}'$$),
+             (27, 'delays', $$'{a,b}', '{0,1}', NULL, '{{1,1},{1,1}}'$$),
+             (28, 'delays', $$'{a,b}', '{0,1}', NULL, '{0,1}', 'deda'$$),
+             (29, 'least_probability', $$'{a,b}', '{0,1}', least_probability => 0.1$$),
+             (30, 'least_probability', $$'{a,b}', '{0,1}', '{0.5,0.5}', least_probability => 0$$),
+             (31, 'least_probability', $$'{a,b}', '{0,1}', '{0.5,0.5}', least_probability => 1.1$$),
+             (32, 'least_probability', $$'{a,b}', '{0,1}', '{0.5,0.5}', least_probability => 'NaN'$$),
+             (33, 'seed', $$'{a,b}', '{0,1}', seed => 0.5$$)) v (n, argument, arguments)
+ORDER BY n;
 
 -- a seed does not excuse the rest
 INSERT INTO wrong (function, argument, call)
@@ -301,6 +359,10 @@ VALUES ($$bandit_probabilities(NULL::bandit_state) IS NULL$$),
        ($$(SELECT count(*) FROM bandit_simulate('{{0,1},{1,0}}', '{NULL,NULL}', 'deda')) = 2$$),
        ($$(SELECT count(*) FROM bandit_simulate('{{0,1},{1,0}}', '{2147483647,2147483647}', 'deda')) = 2$$),
        ($$(SELECT count(*) FROM bandit_simulate('{{0,1},{1,0}}', '{NULL,9}', 'deda', max_delay => 0)) = 2$$),
+       ($$(SELECT count(*) FROM bandit_simulate('{{0,1},{1,0}}', '{{NULL,9},{0,2147483647}}', 'deda', max_delay => 0)) = 2$$),
+       ($$(SELECT count(*) FROM bandit_simulate('{{0,1},{1,0}}', '{NULL,9}', feedback_window => 2147483647)) = 2$$),
+       ($$(SELECT count(*) FROM bandit_simulate('{{0,1},{1,0}}', missing_loss => '-0')) = 2$$),
+       ($$(bandit_rehearse('{a,b}', '{0,1}', '{5e-324,1}', least_probability => 5e-324::float8)).rounds = 2$$),
        ($$(SELECT count(*) FROM bandit_simulate('[-3:-2][7:8]={{0,1},{1,0}}', '[0:1]={0,1}', 'dada')) = 2$$),
        ($$(SELECT count(*) FROM bandit_simulate(array_fill(0.5::float8, ARRAY[1, 65535]), ARRAY[3], 'dada')) = 1$$),
        ($$(SELECT count(*) FROM bandit_simulate(ARRAY[ARRAY[0, 1], ARRAY[1, 0]], ARRAY[0, NULL], 'dada')) = 2$$),

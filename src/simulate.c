@@ -2,25 +2,16 @@
  * simulate.c
  *	  bandit_simulate(): try a learner on known losses and delays.
  *
- * The rows go into a tuplestore, which spills to disk beyond work_mem.  Besides
- * the tuplestore and the arguments, this needs 16 bytes for each round, and a
- * ticket for each decision whose feedback is under way.  It does not keep the
- * ticket of a round whose feedback will never arrive.
+ * The rows go into a tuplestore, which spills to disk beyond work_mem.  play.c says
+ * how much memory the rest takes.
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
-#include "common/pg_prng.h"
 #include "funcapi.h"
-#include "lib/ilist.h"
-#include "miscadmin.h"
 #include "utils/array.h"
-#include "utils/memutils.h"
 
 #include "arguments.h"
-#include "learner/learner.h"
-#include "progress.h"
-#include "random.h"
+#include "play.h"
 
 PG_FUNCTION_INFO_V1(bandit_simulate);
 
@@ -29,23 +20,8 @@ enum
 {
 	ARG_LOSSES,
 	ARG_DELAYS,
-	ARG_PARAMS,					/* algorithm ... step_scale, 5 arguments */
-	ARG_SEED = ARG_PARAMS + 5,
-	ARG_OPTIMISM,
-	ARG_HALF_LIFE
+	ARG_PLAY					/* algorithm ... missing_loss */
 };
-
-#define NEVER			(-1)
-
-/* How many weights to compute between two looks at the clock. */
-#define WEIGHTS_PER_LOOK	65536
-
-/* A decision whose feedback is under way. */
-typedef struct Pending
-{
-	dlist_node	node;
-	Ticket		ticket;
-} Pending;
 
 /* What is simulated. */
 typedef struct Environment
@@ -53,13 +29,24 @@ typedef struct Environment
 	int			rounds;			/* T */
 	int			arms;			/* K */
 	const double *losses;		/* T x K */
-	int		   *delays;			/* T, or NULL if there is no delay at all */
+	const int  *delays;			/* T, or NULL if there is no delay at all */
+	bool		delays_of_arms; /* or T x K */
 } Environment;
 
 static double
 loss_of(const Environment *environment, const Ticket *ticket)
 {
 	return environment->losses[(Size) (ticket->round - 1) * environment->arms + ticket->arm];
+}
+
+static int
+delay_of(const Environment *environment, int64 round, int32 arm)
+{
+	if (environment->delays == NULL)
+		return 0;
+	if (environment->delays_of_arms)
+		return environment->delays[(Size) (round - 1) * environment->arms + arm];
+	return environment->delays[round - 1];
 }
 
 static void
@@ -87,59 +74,26 @@ read_losses(ArrayType *array, Environment *environment)
 	}
 }
 
-static void
-read_delays(ArrayType *array, Environment *environment)
-{
-	Datum	   *values;
-	bool	   *nulls;
-	int			nvalues;
-
-	if (ARR_NDIM(array) > 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("delays must be a one-dimensional array, not one of %d dimensions",
-						ARR_NDIM(array))));
-	deconstruct_array(array, INT4OID, sizeof(int32), true, TYPALIGN_INT,
-					  &values, &nulls, &nvalues);
-	if (nvalues != environment->rounds)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("number of delays (%d) must be the number of rounds (%d)",
-						nvalues, environment->rounds)));
-
-	environment->delays = palloc(sizeof(int) * Max(nvalues, 1));
-	for (int i = 0; i < nvalues; i++)
-	{
-		environment->delays[i] = nulls[i] ? NEVER : DatumGetInt32(values[i]);
-		if (!nulls[i] && environment->delays[i] < 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("delay must not be negative: %d", environment->delays[i])));
-	}
-	pfree(values);
-	pfree(nulls);
-}
-
 /*
- * Make sure that there is room for the open rounds of one more draw.
+ * Read the delays: one for each round, or one for each round and arm.
  */
 static void
-reserve_open_words(Learner *learner, int64 *capacity)
+read_delays(ArrayType *array, const LearnerParams *params, Environment *environment)
 {
-	OpenRounds *open = &learner->open;
-	int64		nwords;
+	const int  *dims = ARR_DIMS(array);
 
-	/* in most cases this simple test is enough */
-	if (!learner->params.skipping ||
-		open_rounds_words_with(open, learner->round + 1) <= *capacity)
-		return;
-	nwords = learner_open_words_in_draw(learner);
-	if (nwords <= *capacity)
-		return;
-	*capacity = Max(2 * nwords, 16);
-	open->words = open->words == NULL ?
-		palloc(*capacity * sizeof(uint64)) :
-		repalloc(open->words, *capacity * sizeof(uint64));
+	environment->delays_of_arms = ARR_NDIM(array) == 2;
+	if (!environment->delays_of_arms)
+		check_series(array, "delays", environment->rounds);
+	else if (dims[0] != environment->rounds || dims[1] != environment->arms)
+		ereport(ERROR,
+				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+				 errmsg("delays must be an array of %d x %d, as losses are, not of %d x %d",
+						environment->rounds, environment->arms, dims[0], dims[1]),
+				 errhint("Give one delay a round, or one row a round with the delay of every arm.")));
+	else
+		check_delays_of_arms(params);
+	environment->delays = delays_of_array(array);
 }
 
 static void
@@ -159,92 +113,48 @@ put_row(ReturnSetInfo *rsinfo, const Ticket *ticket, double step_size, double lo
 }
 
 /*
- * Play all rounds.  The feedback of round s arrives after round s + d_s, and that
- * of several rounds in their order.
+ * Play all rounds.
  */
 static void
-play(const Environment *environment, Learner *learner,
-	 pg_prng_state *generator, ReturnSetInfo *rsinfo)
+play_all(Play *play, const Environment *environment, ReturnSetInfo *rsinfo)
 {
-	int			rounds = environment->rounds;
-	int			arms = environment->arms;
-	int			look = Max(WEIGHTS_PER_LOOK / arms, 1);
-	double	   *weights = palloc(sizeof(double) * arms);
-	int64		open_capacity = 0;
-	dlist_head *arrivals;		/* for each round, what arrives after it */
-	Progress	progress;
-
-	arrivals = MemoryContextAllocExtended(CurrentMemoryContext,
-										  ((Size) rounds + 1) * sizeof(dlist_head),
-										  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-
-	progress_start(&progress, "rounds", rounds);
-	for (int round = 1; round <= rounds; round++)
+	for (int round = 1; round <= environment->rounds; round++)
 	{
-		int			delay = environment->delays ? environment->delays[round - 1] : 0;
-		double		uniform;
+		int			announced = NO_DELAY;
 		double		step_size;
+		double		loss;
 		Ticket		ticket;
 
-		CHECK_FOR_INTERRUPTS();
-		if (round % look == 0)
-			progress_report(&progress, round);
-
-		uniform = generator ? pg_prng_double(generator) : session_random();
-		reserve_open_words(learner, &open_capacity);
-
-		/* with max_delay, "deda" is not told the delay of each round */
-		learner_draw(learner,
-					 learner->params.max_delay == NO_DELAY ? delay : NO_DELAY,
-					 uniform, weights, &ticket, &step_size);
-		put_row(rsinfo, &ticket, step_size, loss_of(environment, &ticket));
-
-		if (delay != NEVER && delay <= rounds - round)
-		{
-			Pending    *pending = palloc(sizeof(Pending));
-
-			pending->ticket = ticket;
-			dlist_push_tail(&arrivals[round + delay], &pending->node);
-		}
-		while (!dlist_is_empty(&arrivals[round]))
-		{
-			Pending    *arrived = dlist_container(Pending, node,
-												  dlist_pop_head_node(&arrivals[round]));
-
-			learner_learn(learner, &arrived->ticket,
-						  loss_of(environment, &arrived->ticket));
-			pfree(arrived);
-		}
+		play_check(play, round);
+		if (!environment->delays_of_arms)
+			announced = play_announced_delay(play, delay_of(environment, round, 0));
+		play_reserve(play);
+		learner_draw(&play->learner, announced, play_random(play), play->weights,
+					 &ticket, &step_size);
+		loss = loss_of(environment, &ticket);
+		put_row(rsinfo, &ticket, step_size, loss);
+		play_send(play, &ticket, delay_of(environment, round, ticket.arm), loss);
+		play_receive(play);
 	}
 }
 
 /*
  * bandit_simulate(losses, delays, algorithm, skipping, patience, max_delay,
- *				   step_scale, seed, optimism, half_life)
+ *				   step_scale, seed, optimism, half_life, feedback_window,
+ *				   missing_loss)
  */
 Datum
 bandit_simulate(PG_FUNCTION_ARGS)
 {
 	Environment environment = {0};
-	LearnerParams params;
-	Learner		learner;
-	pg_prng_state generator;
-	bool		seeded = !PG_ARGISNULL(ARG_SEED);
+	Play		play;
 
 	check_not_null(fcinfo, ARG_LOSSES, "losses");
 	read_losses(PG_GETARG_ARRAYTYPE_P(ARG_LOSSES), &environment);
-	argument_params(fcinfo, ARG_PARAMS, ARG_OPTIMISM, environment.arms, &params);
-	argument_half_life(fcinfo, ARG_HALF_LIFE, &params);
+	play_start(&play, fcinfo, ARG_PLAY, environment.arms, environment.rounds);
 	if (!PG_ARGISNULL(ARG_DELAYS))
-		read_delays(PG_GETARG_ARRAYTYPE_P(ARG_DELAYS), &environment);
-	if (seeded)
-		pg_prng_seed(&generator, PG_GETARG_INT64(ARG_SEED));
-
-	learner_init(&learner, &params,
-				 palloc0(NUM_VECTORS(params.algorithm) *
-						 (Size) params.arms * sizeof(double)));
+		read_delays(PG_GETARG_ARRAYTYPE_P(ARG_DELAYS), &play.learner.params, &environment);
 	InitMaterializedSRF(fcinfo, 0);
-	play(&environment, &learner, seeded ? &generator : NULL,
-		 (ReturnSetInfo *) fcinfo->resultinfo);
+	play_all(&play, &environment, (ReturnSetInfo *) fcinfo->resultinfo);
 	PG_RETURN_NULL();
 }

@@ -592,70 +592,67 @@ learner_open_words_in_draw(const Learner *learner)
 }
 
 /*
- * Pick the arm of the next round, and make out its ticket.  See
- * learner_weights() about excluded; it must also flag the arms that have
- * retired.
- *
- * weights must have room for a number for each arm.  The weights are left there.
+ * Fill in the weights of the next round, see learner_weights(), and return its step
+ * size.  *mass is the probability of the arms that are not excluded among all.
  */
-void
-learner_pick(const Learner *learner, int64_t delay, double uniform,
-			 const bool *excluded, double *weights,
-			 Ticket *ticket, double *step_size)
+static double
+next_weights(const Learner *learner, int64_t delay, const bool *excluded,
+			 double *weights, double *total, double *mass)
 {
-	Algorithm	algorithm = learner->params.algorithm;
 	double		eta;
-	double		total;
-	double		mass = 1;
-	int32_t		arm;
 
-	if (algorithm == SELF_TUNED)
-	{
-		eta = self_tuned_step_size(learner, weights, &total);
-		if (excluded != learner->retired)
-		{
-			double		rate = eta * fading(learner, (double) learner->round + 1);
-			double		above = least_z(learner, excluded) -
-				least_z(learner, learner->retired);
-			double		all = total;
-
-			total = learner_weights(learner, eta, excluded, weights);
-			mass = fmin(exp(-rate * above) * total / all, 1);
-		}
-	}
-	else
+	*mass = 1;
+	if (learner->params.algorithm != SELF_TUNED)
 	{
 		eta = learner_step_size(learner, delay, weights);
-		total = learner_weights(learner, eta, excluded, weights);
+		*total = learner_weights(learner, eta, excluded, weights);
+		return eta;
 	}
-	arm = sample(weights, learner->params.arms, total, uniform);
+
+	eta = self_tuned_step_size(learner, weights, total);
+	if (excluded != learner->retired)
+	{
+		double		rate = eta * fading(learner, (double) learner->round + 1);
+		double		above = least_z(learner, excluded) -
+			least_z(learner, learner->retired);
+		double		all = *total;
+
+		*total = learner_weights(learner, eta, excluded, weights);
+		*mass = fmin(exp(-rate * above) * *total / all, 1);
+	}
+	return eta;
+}
+
+/*
+ * Make out the ticket of the next round.
+ */
+static void
+make_ticket(const Learner *learner, int32_t arm, double probability, double eta,
+			double mass, Ticket *ticket)
+{
+	Algorithm	algorithm = learner->params.algorithm;
 
 	ticket->round = learner->round + 1;
 	ticket->arm = arm;
-	ticket->probability = weights[arm] / total;
+	ticket->probability = probability;
 	ticket->gamma = algorithm == DADA ? 0 :
 		algorithm == SELF_TUNED ? eta * GAMMA_SHARE : eta;
 	ticket->z = algorithm == DEDA ? learner->z[arm] : 0;
 	ticket->m = algorithm == DEDA ? learner->m[arm] : 0;
 	ticket->mass = mass;
-	*step_size = eta;
 }
 
 /*
- * Play one round: pick an arm.  A skipping learner also gives up on rounds that
- * have been open for too long, and needs room for learner_open_words_in_draw()
- * words of open rounds.
+ * Count one more round.  A skipping learner also gives up on rounds that have been
+ * open for too long.
  */
-void
-learner_draw(Learner *learner, int64_t delay, double uniform,
-			 double *weights, Ticket *ticket, double *step_size)
+static void
+begin_round(Learner *learner, int64_t delay, double step_size)
 {
-	learner_pick(learner, delay, uniform, learner->retired, weights, ticket,
-				 step_size);
 	count_decision(learner);
 	if (learner->params.algorithm == SELF_TUNED)
 	{
-		learner->last_v = learner->log_arms / *step_size;
+		learner->last_v = learner->log_arms / step_size;
 		if (learner->params.half_life != NO_HALF_LIFE)
 			halve_sums(learner);
 	}
@@ -674,6 +671,65 @@ learner_draw(Learner *learner, int64_t delay, double uniform,
 			open_rounds_remove_before(&learner->open, learner_first_in_time(learner));
 		open_rounds_add(&learner->open, learner->round);
 	}
+}
+
+/*
+ * Pick the arm of the next round, and make out its ticket.  See
+ * learner_weights() about excluded; it must also flag the arms that have
+ * retired.
+ *
+ * weights must have room for a number for each arm.  The weights are left there.
+ */
+void
+learner_pick(const Learner *learner, int64_t delay, double uniform,
+			 const bool *excluded, double *weights,
+			 Ticket *ticket, double *step_size)
+{
+	double		total;
+	double		mass;
+	int32_t		arm;
+
+	*step_size = next_weights(learner, delay, excluded, weights, &total, &mass);
+	arm = sample(weights, learner->params.arms, total, uniform);
+	make_ticket(learner, arm, weights[arm] / total, *step_size, mass, ticket);
+}
+
+/*
+ * Play one round: pick an arm.  A skipping learner needs room for
+ * learner_open_words_in_draw() words of open rounds.
+ */
+void
+learner_draw(Learner *learner, int64_t delay, double uniform,
+			 double *weights, Ticket *ticket, double *step_size)
+{
+	learner_pick(learner, delay, uniform, learner->retired, weights, ticket,
+				 step_size);
+	begin_round(learner, delay, *step_size);
+}
+
+/*
+ * Find out how the next round would be drawn: return its step size, and leave the
+ * weights of all arms in weights, and their sum in *total.  The largest is 1.
+ */
+double
+learner_next(const Learner *learner, int64_t delay, double *weights, double *total)
+{
+	double		mass;
+
+	return next_weights(learner, delay, learner->retired, weights, total, &mass);
+}
+
+/*
+ * Play one round as learner_draw() does, but with an arm that was drawn elsewhere.
+ * The step size and the weights are those of learner_next(), and the weight of the
+ * arm is not 0.
+ */
+void
+learner_play(Learner *learner, int64_t delay, int32_t arm, const double *weights,
+			 double total, double step_size, Ticket *ticket)
+{
+	make_ticket(learner, arm, weights[arm] / total, step_size, 1, ticket);
+	begin_round(learner, delay, step_size);
 }
 
 /*

@@ -176,6 +176,11 @@ extern void learner_add_feedback(Learner *learner, const FeedbackTerms *terms,
 /* One round, and one feedback, of sequential play. */
 extern void learner_draw(Learner *learner, int64_t delay, double uniform,
 						 double *weights, Ticket *ticket, double *step_size);
+extern double learner_next(const Learner *learner, int64_t delay, double *weights,
+						   double *total);
+extern void learner_play(Learner *learner, int64_t delay, int32_t arm,
+						 const double *weights, double total, double step_size,
+						 Ticket *ticket);
 extern bool learner_learn(Learner *learner, const Ticket *ticket, double loss);
 
 #endif							/* DEXP3_LEARNER_H */
