@@ -255,6 +255,16 @@ COMMENT ON FUNCTION bandit_rehearse(text[], double precision[], double precision
 -- These triggers always fire, also in a restore and for a subscription.  When
 -- rows were changed or removed by hand, they let all sums be made anew.
 --
+-- Every role may read the rows of the bandits that it may use: row security sees to
+-- that.  But pg_dump must get all rows, and refuses what row security would filter.  So
+-- each table is partitioned, with row security, and has one partition for all rows,
+-- without it, which the role that installs the extension can dump and restore.  The
+-- library uses the partition, which has no constraint, since there is no other one.
+--
+-- Nothing belongs to the role that installs the extension.  In its functions the
+-- extension does things with the rights of the tables' owner, and relies on what they
+-- look like; so nobody but a superuser may attach anything to them.
+--
 
 CREATE SCHEMA dexp3;
 COMMENT ON SCHEMA dexp3 IS 'managed bandits and their log';
@@ -287,11 +297,15 @@ CREATE TABLE dexp3.bandit (
 	half_life interval,
 	cost_offset double precision NOT NULL DEFAULT 0,
 	arms_changed_at timestamptz,
-	CONSTRAINT bandit_pkey PRIMARY KEY (bandit_id),
+	CONSTRAINT bandit_pkey PRIMARY KEY (bandit_id)
+) PARTITION BY RANGE (bandit_id);
+
+CREATE TABLE dexp3.bandit_rows PARTITION OF dexp3.bandit (
 	CONSTRAINT bandit_name_key UNIQUE (name)
-);
+) DEFAULT;
 
 COMMENT ON TABLE dexp3.bandit IS 'managed bandits';
+COMMENT ON TABLE dexp3.bandit_rows IS 'all rows of dexp3.bandit, for pg_dump and for the library';
 COMMENT ON COLUMN dexp3.bandit.bandit_id IS 'identifier, never used again';
 COMMENT ON COLUMN dexp3.bandit.name IS 'name, as given to bandit_create';
 COMMENT ON COLUMN dexp3.bandit.arms IS 'names of the arms';
@@ -337,13 +351,16 @@ CREATE TABLE dexp3.decision (
 	subject text COLLATE "C",
 	mass double precision,
 	CONSTRAINT decision_pkey PRIMARY KEY (decision_id)
-);
+) PARTITION BY RANGE (decision_id);
 
-CREATE INDEX decision_log_idx ON dexp3.decision (bandit_id, epoch, xact, decision_id);
-CREATE INDEX decision_subject_idx ON dexp3.decision (bandit_id, subject, decision_id)
+CREATE TABLE dexp3.decision_rows PARTITION OF dexp3.decision DEFAULT;
+
+CREATE INDEX decision_log_idx ON dexp3.decision_rows (bandit_id, epoch, xact, decision_id);
+CREATE INDEX decision_subject_idx ON dexp3.decision_rows (bandit_id, subject, decision_id)
 	WHERE subject IS NOT NULL;
 
 COMMENT ON TABLE dexp3.decision IS 'one row for each bandit_choose';
+COMMENT ON TABLE dexp3.decision_rows IS 'all rows of dexp3.decision, for pg_dump and for the library';
 COMMENT ON COLUMN dexp3.decision.decision_id IS 'identifier, to be given to bandit_feedback';
 COMMENT ON COLUMN dexp3.decision.bandit_id IS 'the bandit';
 COMMENT ON COLUMN dexp3.decision.epoch IS 'its epoch at that time';
@@ -379,11 +396,14 @@ CREATE TABLE dexp3.feedback (
 	mass double precision,
 	decided_at timestamptz,
 	CONSTRAINT feedback_pkey PRIMARY KEY (decision_id)
-);
+) PARTITION BY RANGE (decision_id);
 
-CREATE INDEX feedback_log_idx ON dexp3.feedback (bandit_id, epoch, xact);
+CREATE TABLE dexp3.feedback_rows PARTITION OF dexp3.feedback DEFAULT;
+
+CREATE INDEX feedback_log_idx ON dexp3.feedback_rows (bandit_id, epoch, xact);
 
 COMMENT ON TABLE dexp3.feedback IS 'one row for each decision that was settled: by feedback, by skipping, by expiry';
+COMMENT ON TABLE dexp3.feedback_rows IS 'all rows of dexp3.feedback, for pg_dump and for the library';
 COMMENT ON COLUMN dexp3.feedback.decision_id IS 'the decision';
 COMMENT ON COLUMN dexp3.feedback.bandit_id IS 'its bandit';
 COMMENT ON COLUMN dexp3.feedback.epoch IS 'its epoch';
@@ -426,12 +446,15 @@ CREATE TABLE dexp3.trimmed (
 	cost double precision NOT NULL,
 	restricted_rounds bigint NOT NULL,
 	CONSTRAINT trimmed_pkey PRIMARY KEY (first_decision)
-);
+) PARTITION BY RANGE (first_decision);
 
-CREATE INDEX trimmed_log_idx ON dexp3.trimmed (bandit_id, epoch, xact);
-CREATE INDEX trimmed_decisions_idx ON dexp3.trimmed USING gist (decisions);
+CREATE TABLE dexp3.trimmed_rows PARTITION OF dexp3.trimmed DEFAULT;
+
+CREATE INDEX trimmed_log_idx ON dexp3.trimmed_rows (bandit_id, epoch, xact);
+CREATE INDEX trimmed_decisions_idx ON dexp3.trimmed_rows USING gist (decisions);
 
 COMMENT ON TABLE dexp3.trimmed IS 'sums of settled decisions that were removed from the log';
+COMMENT ON TABLE dexp3.trimmed_rows IS 'all rows of dexp3.trimmed, for pg_dump and for the library';
 COMMENT ON COLUMN dexp3.trimmed.first_decision IS 'the first of them';
 COMMENT ON COLUMN dexp3.trimmed.bandit_id IS 'their bandit';
 COMMENT ON COLUMN dexp3.trimmed.epoch IS 'their epoch';
@@ -494,52 +517,63 @@ REVOKE ALL ON FUNCTION dexp3.log_arrival() FROM PUBLIC;
 REVOKE ALL ON FUNCTION dexp3.log_changed() FROM PUBLIC;
 REVOKE ALL ON FUNCTION dexp3.checkpoint_arrival() FROM PUBLIC;
 
-CREATE TRIGGER bandit_changed AFTER INSERT OR UPDATE OR DELETE ON dexp3.bandit
+CREATE TRIGGER bandit_changed AFTER INSERT OR UPDATE OR DELETE ON dexp3.bandit_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.bandit_changed();
-CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.decision
+CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.decision_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
-CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.feedback
+CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.feedback_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
-CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.trimmed
+CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.trimmed_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
-CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.decision
-	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
-CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.feedback
-	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
-CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.trimmed
-	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
 CREATE TRIGGER checkpoint_arrival BEFORE INSERT OR UPDATE ON dexp3.checkpoint
 	FOR EACH ROW EXECUTE FUNCTION dexp3.checkpoint_arrival();
 
+-- A trigger for statements fires for the table that the statement names.
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.decision
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.decision_rows
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.feedback
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.feedback_rows
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.trimmed
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.trimmed_rows
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
+
 -- For rows that a subscription changes.  It fires no triggers for statements, and rows
 -- come with the publisher's xact.
-CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.decision
+CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.decision_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
-CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.feedback
+CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.feedback_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
-CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.trimmed
+CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.trimmed_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
-CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.decision
+CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.decision_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_changed();
-CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.feedback
+CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.feedback_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_changed();
-CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.trimmed
+CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.trimmed_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_changed();
 
-ALTER TABLE dexp3.bandit ENABLE ALWAYS TRIGGER bandit_changed;
-ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_arrival;
-ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_arrival;
-ALTER TABLE dexp3.trimmed ENABLE ALWAYS TRIGGER log_arrival;
-ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_changed;
-ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_changed;
-ALTER TABLE dexp3.trimmed ENABLE ALWAYS TRIGGER log_changed;
-ALTER TABLE dexp3.decision ENABLE REPLICA TRIGGER log_row_arrival;
-ALTER TABLE dexp3.feedback ENABLE REPLICA TRIGGER log_row_arrival;
-ALTER TABLE dexp3.trimmed ENABLE REPLICA TRIGGER log_row_arrival;
-ALTER TABLE dexp3.decision ENABLE REPLICA TRIGGER log_row_changed;
-ALTER TABLE dexp3.feedback ENABLE REPLICA TRIGGER log_row_changed;
-ALTER TABLE dexp3.trimmed ENABLE REPLICA TRIGGER log_row_changed;
+ALTER TABLE dexp3.bandit_rows ENABLE ALWAYS TRIGGER bandit_changed;
+ALTER TABLE dexp3.decision_rows ENABLE ALWAYS TRIGGER log_arrival;
+ALTER TABLE dexp3.feedback_rows ENABLE ALWAYS TRIGGER log_arrival;
+ALTER TABLE dexp3.trimmed_rows ENABLE ALWAYS TRIGGER log_arrival;
 ALTER TABLE dexp3.checkpoint ENABLE ALWAYS TRIGGER checkpoint_arrival;
+ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.decision_rows ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.feedback_rows ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.trimmed ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.trimmed_rows ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.decision_rows ENABLE REPLICA TRIGGER log_row_arrival;
+ALTER TABLE dexp3.feedback_rows ENABLE REPLICA TRIGGER log_row_arrival;
+ALTER TABLE dexp3.trimmed_rows ENABLE REPLICA TRIGGER log_row_arrival;
+ALTER TABLE dexp3.decision_rows ENABLE REPLICA TRIGGER log_row_changed;
+ALTER TABLE dexp3.feedback_rows ENABLE REPLICA TRIGGER log_row_changed;
+ALTER TABLE dexp3.trimmed_rows ENABLE REPLICA TRIGGER log_row_changed;
 
 -- It has the rights of the role that asks, so that row security applies.
 CREATE VIEW dexp3.pending WITH (security_invoker = true) AS
@@ -551,18 +585,17 @@ CREATE VIEW dexp3.pending WITH (security_invoker = true) AS
 COMMENT ON VIEW dexp3.pending IS 'decisions whose feedback is waited for';
 
 -- The checkpoints are left out: they can be made again.
-SELECT pg_catalog.pg_extension_config_dump('dexp3.bandit', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.bandit_rows', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.bandit_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('dexp3.decision', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.decision_rows', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.decision_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('dexp3.feedback', '');
-SELECT pg_catalog.pg_extension_config_dump('dexp3.trimmed', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.feedback_rows', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.trimmed_rows', '');
 
 --
 -- Managed bandits: who may see what
 --
--- Every role may read the rows of the bandits that it may use.  The tables belong
--- to the role that installs the extension, so that it can dump them.
+-- Who installs the extension can dump and restore it, and let others do so.
 --
 
 CREATE FUNCTION dexp3.may_use(bandit_id integer) RETURNS boolean
@@ -584,19 +617,11 @@ COMMENT ON POLICY may_use ON dexp3.decision IS 'only bandits that one may use';
 COMMENT ON POLICY may_use ON dexp3.feedback IS 'only bandits that one may use';
 COMMENT ON POLICY may_use ON dexp3.trimmed IS 'only bandits that one may use';
 
-ALTER SCHEMA dexp3 OWNER TO @extowner@;
-ALTER TABLE dexp3.bandit OWNER TO @extowner@;
-ALTER TABLE dexp3.decision OWNER TO @extowner@;
-ALTER TABLE dexp3.feedback OWNER TO @extowner@;
-ALTER TABLE dexp3.trimmed OWNER TO @extowner@;
-ALTER TABLE dexp3.checkpoint OWNER TO @extowner@;
-ALTER SEQUENCE dexp3.bandit_id_seq OWNER TO @extowner@;
-ALTER SEQUENCE dexp3.decision_id_seq OWNER TO @extowner@;
-ALTER VIEW dexp3.pending OWNER TO @extowner@;
-
--- This comes last, so that a dump does not take these rights for changed ones.
 GRANT USAGE ON SCHEMA dexp3 TO PUBLIC;
 GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.trimmed, dexp3.pending TO PUBLIC;
+GRANT SELECT, INSERT ON dexp3.bandit_rows, dexp3.decision_rows, dexp3.feedback_rows, dexp3.trimmed_rows
+	TO @extowner@ WITH GRANT OPTION;
+GRANT SELECT, UPDATE ON SEQUENCE dexp3.bandit_id_seq, dexp3.decision_id_seq TO @extowner@ WITH GRANT OPTION;
 
 --
 -- Managed bandits: make, drop, reset, grant
@@ -838,16 +863,16 @@ CREATE FUNCTION dexp3.trim_settled(
 BEGIN ATOMIC
 	WITH bandit AS MATERIALIZED (
 		SELECT cardinality(b.arms) AS arms, b.half_life, b.loss_range[1] AS low, b.loss_range[2] - b.loss_range[1] AS range
-		FROM dexp3.bandit b
+		FROM dexp3.bandit_rows b
 		WHERE b.bandit_id = trim_settled.bandit_id),
 	old AS MATERIALIZED (
 		SELECT f.decision_id
-		FROM dexp3.feedback f
+		FROM dexp3.feedback_rows f
 		WHERE f.bandit_id = trim_settled.bandit_id AND f.epoch = trim_settled.epoch
 			AND f.xact < xact_before AND NOT f.xact = ANY (running)
 			AND f.xact >= CASE WHEN xact_from = '0'::xid8 THEN coalesce((
 				SELECT t.newest_xact
-				FROM dexp3.trimmed t
+				FROM dexp3.trimmed_rows t
 				WHERE t.bandit_id = trim_settled.bandit_id AND t.epoch = trim_settled.epoch AND t.newest_xact < t.xact
 				ORDER BY t.bandit_id DESC, t.epoch DESC, t.xact DESC LIMIT 1), '0') ELSE xact_from END
 			AND f.received_at < settled_before AND f.round < round_before
@@ -855,13 +880,13 @@ BEGIN ATOMIC
 		LIMIT max FOR UPDATE SKIP LOCKED),
 	free AS MATERIALIZED (
 		SELECT d.decision_id
-		FROM dexp3.decision d JOIN old USING (decision_id)
+		FROM dexp3.decision_rows d JOIN old USING (decision_id)
 		FOR UPDATE OF d SKIP LOCKED),
 	settled AS (
-		DELETE FROM dexp3.feedback f USING free WHERE f.decision_id = free.decision_id
+		DELETE FROM dexp3.feedback_rows f USING free WHERE f.decision_id = free.decision_id
 		RETURNING f.*),
 	pair AS (
-		DELETE FROM dexp3.decision d USING settled f WHERE d.decision_id = f.decision_id
+		DELETE FROM dexp3.decision_rows d USING settled f WHERE d.decision_id = f.decision_id
 		RETURNING int8range(d.decision_id, d.decision_id, '[]') AS id, d.decision_id, d.arm, d.outstanding, d.decided_at,
 			greatest(d.delay, f.delay) AS delay, f.loss AS l, f.probability AS p, f.estimate, f.expected, f.lbck, f.expired,
 			f.received_at, f.xact AS settler, greatest(d.xact, f.xact) AS newest, d.mass AS allowed,
@@ -880,7 +905,7 @@ BEGIN ATOMIC
 		FROM (SELECT generate_series(1, arms) AS i FROM bandit) i FULL JOIN learned ON arm = i
 		GROUP BY i),
 	written AS (
-		INSERT INTO dexp3.trimmed
+		INSERT INTO dexp3.trimmed_rows
 		SELECT min(decision_id), trim_settled.bandit_id, trim_settled.epoch, pg_current_xact_id(), max(newest),
 			range_agg(id), coalesce(range_agg(id) FILTER (WHERE l IS NULL), '{}'),
 			coalesce(range_agg(id) FILTER (WHERE expired), '{}'), count(*), count(*) FILTER (WHERE l IS NULL),
@@ -910,14 +935,14 @@ CREATE FUNCTION dexp3.trim_earlier_epochs(bandit_id integer, epoch integer, deci
 	LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
 	WITH removed AS (
-		DELETE FROM dexp3.decision d
+		DELETE FROM dexp3.decision_rows d
 		WHERE d.bandit_id = trim_earlier_epochs.bandit_id AND d.epoch < trim_earlier_epochs.epoch
 			AND d.decided_at < decided_before
 		RETURNING d.epoch, d.decision_id, d.decided_at, int8range(d.decision_id, d.decision_id, '[]') AS id),
 	settled AS (
-		DELETE FROM dexp3.feedback f USING removed r WHERE f.decision_id = r.decision_id),
+		DELETE FROM dexp3.feedback_rows f USING removed r WHERE f.decision_id = r.decision_id),
 	written AS (
-		INSERT INTO dexp3.trimmed
+		INSERT INTO dexp3.trimmed_rows
 		SELECT min(r.decision_id), trim_earlier_epochs.bandit_id, r.epoch, pg_current_xact_id(), '0', range_agg(id),
 			range_agg(id), '{}', count(*), count(*), 0, 0, 0, max(r.decided_at), NULL, 0, '{}', 0, 0, 0, 0, 0
 		FROM removed r
@@ -928,9 +953,6 @@ END;
 COMMENT ON FUNCTION dexp3.trim_earlier_epochs(integer, integer, timestamptz)
 	IS 'remove old decisions from before the last reset';
 
-ALTER FUNCTION dexp3.trim_settled(integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint, bigint)
-	OWNER TO @extowner@;
-ALTER FUNCTION dexp3.trim_earlier_epochs(integer, integer, timestamptz) OWNER TO @extowner@;
 REVOKE ALL ON FUNCTION dexp3.trim_settled(integer, integer, timestamptz, bigint, xid8, xid8, xid8[], bigint, bigint)
 	FROM PUBLIC;
 REVOKE ALL ON FUNCTION dexp3.trim_earlier_epochs(integer, integer, timestamptz) FROM PUBLIC;
@@ -1086,7 +1108,6 @@ CREATE VIEW dexp3.overview WITH (security_invoker = true) AS
 
 COMMENT ON VIEW dexp3.overview IS 'how the bandits that one may use are doing';
 
-ALTER VIEW dexp3.overview OWNER TO @extowner@;
 GRANT SELECT ON dexp3.overview TO PUBLIC;
 
 --

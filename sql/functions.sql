@@ -85,7 +85,7 @@ ORDER BY 1, 2;
 SELECT a.attrelid::regclass AS relation, a.attname AS column_without_comment
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 WHERE a.attnum > 0 AND NOT a.attisdropped AND col_description(a.attrelid, a.attnum) IS NULL
-  AND (c.relkind = 'r' AND EXISTS (SELECT FROM member WHERE classid = 'pg_class'::regclass AND objid = c.oid)
+  AND (c.relkind IN ('r', 'p') AND NOT c.relispartition AND EXISTS (SELECT FROM member WHERE classid = 'pg_class'::regclass AND objid = c.oid)
        OR c.relkind = 'c' AND EXISTS (SELECT FROM member WHERE classid = 'pg_type'::regclass AND objid = c.reltype));
 SELECT p.polrelid::regclass AS relation, p.polname AS policy_without_comment
 FROM pg_policy p JOIN member m ON m.classid = 'pg_class'::regclass AND m.objid = p.polrelid

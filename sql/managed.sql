@@ -45,11 +45,11 @@ WHERE obj_description(p.oid, 'pg_proc') IS NULL
 UNION ALL
 SELECT c.oid::regclass::text
 FROM pg_class c
-WHERE c.relnamespace = 'dexp3'::regnamespace AND c.relkind <> 'i' AND obj_description(c.oid, 'pg_class') IS NULL
+WHERE c.relnamespace = 'dexp3'::regnamespace AND c.relkind NOT IN ('i', 'I') AND obj_description(c.oid, 'pg_class') IS NULL
 UNION ALL
 SELECT c.oid::regclass || '.' || a.attname
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-WHERE c.relnamespace = 'dexp3'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relnamespace = 'dexp3'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.attnum > 0 AND NOT a.attisdropped
   AND col_description(c.oid, a.attnum) IS NULL
 ORDER BY 1;
 

@@ -438,7 +438,7 @@ CREATE TABLE managed.state AS SELECT name, bandit_current_state(name) AS state F
 -- Without the early part of the log, which a checkpoint covers.  A table with
 -- another file lets sums be made anew, but from the checkpoint.
 BEGIN;
-CLUSTER dexp3.trimmed USING trimmed_pkey;
+CLUSTER dexp3.trimmed_rows USING trimmed_rows_pkey;
 ALTER TABLE dexp3.feedback DISABLE TRIGGER log_changed;
 ALTER TABLE dexp3.decision DISABLE TRIGGER log_changed;
 SELECT count(*) AS bandits, min(count) AS checkpoints, min(events) > 500 AS events
@@ -455,7 +455,7 @@ ROLLBACK;
 \c -
 -- Without the checkpoints
 BEGIN;
-CLUSTER dexp3.trimmed USING trimmed_pkey;
+CLUSTER dexp3.trimmed_rows USING trimmed_rows_pkey;
 DELETE FROM dexp3.checkpoint;
 SELECT count(*) AS bandits, max(managed.difference(state, bandit_current_state(name))) < 1e-9 AS same FROM managed.state;
 ROLLBACK;

@@ -97,13 +97,13 @@ SELECT * FROM promises.state();
 -- Indexes: all are maintained
 --
 
-CREATE INDEX plain ON dexp3.decision (decided_at DESC) INCLUDE (arm);
-CREATE INDEX partial ON dexp3.decision (outstanding) WHERE arm = 1;
-CREATE INDEX expression ON dexp3.decision ((probability + gamma));
-CREATE INDEX hashed ON dexp3.decision USING hash (round);
-CREATE INDEX ranges ON dexp3.feedback USING brin (received_at);
-CREATE UNIQUE INDEX pairs ON dexp3.feedback (arm, decision_id) WHERE loss > 0.25;
-CREATE INDEX upside_down ON dexp3.feedback ((1 - loss)) WHERE loss <= 0.25;
+CREATE INDEX plain ON dexp3.decision_rows (decided_at DESC) INCLUDE (arm);
+CREATE INDEX partial ON dexp3.decision_rows (outstanding) WHERE arm = 1;
+CREATE INDEX expression ON dexp3.decision_rows ((probability + gamma));
+CREATE INDEX hashed ON dexp3.decision_rows USING hash (round);
+CREATE INDEX ranges ON dexp3.feedback_rows USING brin (received_at);
+CREATE UNIQUE INDEX pairs ON dexp3.feedback_rows (arm, decision_id) WHERE loss > 0.25;
+CREATE INDEX upside_down ON dexp3.feedback_rows ((1 - loss)) WHERE loss <= 0.25;
 SELECT promises.play(bandit, n % 5 / 4.0) AS outcome, count(*)
 FROM generate_series(0, 19) n, unnest('{promises,hasty}'::text[]) bandit GROUP BY outcome;
 SELECT count(bandit_choose('hasty')) FROM generate_series(1, 5);
@@ -146,7 +146,7 @@ DROP INDEX dexp3.plain, dexp3.partial, dexp3.expression, dexp3.hashed, dexp3.ran
 
 -- A unique index that refuses a row, of either table
 SELECT decision_id AS second FROM bandit_choose('promises') \gset
-CREATE UNIQUE INDEX rare ON dexp3.feedback (bandit_id, loss) WHERE loss = 0.125;
+CREATE UNIQUE INDEX rare ON dexp3.feedback_rows (bandit_id, loss) WHERE loss = 0.125;
 SELECT bandit_feedback(:open, 0.125);
 \set VERBOSITY terse
 SELECT bandit_feedback(:second, 0.125);
@@ -158,7 +158,7 @@ ROLLBACK TO s;
 SELECT bandit_feedback(:second, 0.25);
 COMMIT;
 SELECT * FROM promises.state();
-CREATE UNIQUE INDEX crowded ON dexp3.decision ((outstanding * 0 + bandit_id)) WHERE round > 24;
+CREATE UNIQUE INDEX crowded ON dexp3.decision_rows ((outstanding * 0 + bandit_id)) WHERE round > 24;
 SELECT count(*) FROM bandit_choose('promises');
 SELECT count(*) FROM bandit_choose('promises');
 SELECT * FROM promises.state();
@@ -168,43 +168,43 @@ DROP INDEX dexp3.rare, dexp3.crowded;
 -- Constraints
 --
 
-ALTER TABLE dexp3.decision ADD CONSTRAINT early CHECK (round <= 26);
-ALTER TABLE dexp3.feedback ADD CONSTRAINT known CHECK (loss IS NULL OR loss <> 0.375);
+ALTER TABLE dexp3.decision_rows ADD CONSTRAINT early CHECK (round <= 26);
+ALTER TABLE dexp3.feedback_rows ADD CONSTRAINT known CHECK (loss IS NULL OR loss <> 0.375);
 SELECT decision_id AS open FROM bandit_choose('promises') \gset
 SELECT bandit_choose('promises');
 SELECT bandit_feedback(:open, 0.375);
 SELECT * FROM promises.state();
 SELECT bandit_feedback(:open, 0.5);
 -- a skip is a row, too
-ALTER TABLE dexp3.decision DROP CONSTRAINT early;
-ALTER TABLE dexp3.feedback ADD CONSTRAINT no_skips CHECK (loss IS NOT NULL) NOT VALID;
+ALTER TABLE dexp3.decision_rows DROP CONSTRAINT early;
+ALTER TABLE dexp3.feedback_rows ADD CONSTRAINT no_skips CHECK (loss IS NOT NULL) NOT VALID;
 SELECT count(bandit_choose('hasty')) FROM generate_series(1, 10);
-ALTER TABLE dexp3.feedback DROP CONSTRAINT known, DROP CONSTRAINT no_skips;
+ALTER TABLE dexp3.feedback_rows DROP CONSTRAINT known, DROP CONSTRAINT no_skips;
 BEGIN;
 TRUNCATE dexp3.decision, dexp3.feedback;
-ALTER TABLE dexp3.decision ALTER delay SET NOT NULL;
+ALTER TABLE dexp3.decision_rows ALTER delay SET NOT NULL;
 SELECT bandit_choose('promises');
 ROLLBACK;
 SELECT * FROM promises.state();
 
 -- Deferrable ones, which are checked by triggers
-ALTER TABLE dexp3.decision ADD CONSTRAINT once UNIQUE (bandit_id, round) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE dexp3.decision_rows ADD CONSTRAINT once UNIQUE (bandit_id, round) DEFERRABLE INITIALLY DEFERRED;
 BEGIN;
 SELECT bandit_reset('promises');
 SELECT promises.play('promises');
 COMMIT;
 SELECT * FROM promises.state();
-ALTER TABLE dexp3.decision DROP CONSTRAINT once;
+ALTER TABLE dexp3.decision_rows DROP CONSTRAINT once;
 
 -- Foreign keys of the tables, and to them
 CREATE TABLE promises.blessed (bandit_id integer PRIMARY KEY);
 INSERT INTO promises.blessed VALUES (:hasty_id);
-ALTER TABLE dexp3.decision ADD CONSTRAINT blessed FOREIGN KEY (bandit_id) REFERENCES promises.blessed NOT VALID;
+ALTER TABLE dexp3.decision_rows ADD CONSTRAINT blessed FOREIGN KEY (bandit_id) REFERENCES promises.blessed NOT VALID;
 SELECT count(bandit_choose('hasty'));
 SELECT bandit_choose('promises');
 SELECT * FROM promises.state();
-ALTER TABLE dexp3.decision DROP CONSTRAINT blessed;
-CREATE TABLE promises.visit (decision bigint REFERENCES dexp3.decision, loss float8);
+ALTER TABLE dexp3.decision_rows DROP CONSTRAINT blessed;
+CREATE TABLE promises.visit (decision bigint REFERENCES dexp3.decision_rows, loss float8);
 CREATE TRIGGER learn AFTER INSERT OR UPDATE ON promises.visit
     FOR EACH ROW EXECUTE FUNCTION bandit_feedback_trigger('decision', 'loss');
 INSERT INTO promises.visit SELECT decision_id FROM bandit_choose('promises');
@@ -232,21 +232,21 @@ BEGIN
     RETURN NULL;
 END
 $$;
-CREATE TRIGGER after_row AFTER INSERT ON dexp3.decision FOR EACH ROW EXECUTE FUNCTION promises.hear();
-CREATE TRIGGER after_row AFTER INSERT ON dexp3.feedback FOR EACH ROW EXECUTE FUNCTION promises.hear();
-CREATE TRIGGER rarely AFTER INSERT ON dexp3.feedback FOR EACH ROW WHEN (new.loss = 0.75) EXECUTE FUNCTION promises.hear();
-CREATE TRIGGER always AFTER INSERT ON dexp3.decision FOR EACH ROW EXECUTE FUNCTION promises.hear();
-ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER always;
-CREATE CONSTRAINT TRIGGER late AFTER INSERT ON dexp3.decision DEFERRABLE INITIALLY DEFERRED
+CREATE TRIGGER after_row AFTER INSERT ON dexp3.decision_rows FOR EACH ROW EXECUTE FUNCTION promises.hear();
+CREATE TRIGGER after_row AFTER INSERT ON dexp3.feedback_rows FOR EACH ROW EXECUTE FUNCTION promises.hear();
+CREATE TRIGGER rarely AFTER INSERT ON dexp3.feedback_rows FOR EACH ROW WHEN (new.loss = 0.75) EXECUTE FUNCTION promises.hear();
+CREATE TRIGGER always AFTER INSERT ON dexp3.decision_rows FOR EACH ROW EXECUTE FUNCTION promises.hear();
+ALTER TABLE dexp3.decision_rows ENABLE ALWAYS TRIGGER always;
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON dexp3.decision_rows DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION promises.hear();
 -- Those for statements, those that could change the row, and rules are not.
 CREATE FUNCTION promises.disturb() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'disturbed'; END $$;
-CREATE TRIGGER before_row BEFORE INSERT ON dexp3.decision FOR EACH ROW EXECUTE FUNCTION promises.disturb();
-CREATE TRIGGER before_statement BEFORE INSERT ON dexp3.decision FOR EACH STATEMENT EXECUTE FUNCTION promises.disturb();
-CREATE TRIGGER after_statement AFTER INSERT ON dexp3.decision FOR EACH STATEMENT EXECUTE FUNCTION promises.disturb();
-CREATE TRIGGER transition AFTER INSERT ON dexp3.decision REFERENCING NEW TABLE AS new
+CREATE TRIGGER before_row BEFORE INSERT ON dexp3.decision_rows FOR EACH ROW EXECUTE FUNCTION promises.disturb();
+CREATE TRIGGER before_statement BEFORE INSERT ON dexp3.decision_rows FOR EACH STATEMENT EXECUTE FUNCTION promises.disturb();
+CREATE TRIGGER after_statement AFTER INSERT ON dexp3.decision_rows FOR EACH STATEMENT EXECUTE FUNCTION promises.disturb();
+CREATE TRIGGER transition AFTER INSERT ON dexp3.decision_rows REFERENCING NEW TABLE AS new
     FOR EACH STATEMENT EXECUTE FUNCTION promises.disturb();
-CREATE RULE nothing AS ON INSERT TO dexp3.decision DO INSTEAD NOTHING;
+CREATE RULE nothing AS ON INSERT TO dexp3.decision_rows DO INSTEAD NOTHING;
 
 SELECT promises.play('promises', loss) FROM unnest('{0.5,0.75}'::float8[]) loss;
 SELECT what FROM promises.heard ORDER BY n;
@@ -265,16 +265,16 @@ SELECT count(*) > 0 AS heard, count(*) = count(f.decision_id) FILTER (WHERE f.lo
 FROM promises.heard h LEFT JOIN dexp3.feedback f ON f.decision_id = h.decision WHERE what ~ 'feedback';
 SELECT * FROM promises.state();
 
-DROP RULE nothing ON dexp3.decision;
-DROP TRIGGER before_row ON dexp3.decision;
-DROP TRIGGER before_statement ON dexp3.decision;
-DROP TRIGGER after_statement ON dexp3.decision;
-DROP TRIGGER transition ON dexp3.decision;
-DROP TRIGGER after_row ON dexp3.decision;
-DROP TRIGGER always ON dexp3.decision;
-DROP TRIGGER late ON dexp3.decision;
-DROP TRIGGER after_row ON dexp3.feedback;
-DROP TRIGGER rarely ON dexp3.feedback;
+DROP RULE nothing ON dexp3.decision_rows;
+DROP TRIGGER before_row ON dexp3.decision_rows;
+DROP TRIGGER before_statement ON dexp3.decision_rows;
+DROP TRIGGER after_statement ON dexp3.decision_rows;
+DROP TRIGGER transition ON dexp3.decision_rows;
+DROP TRIGGER after_row ON dexp3.decision_rows;
+DROP TRIGGER always ON dexp3.decision_rows;
+DROP TRIGGER late ON dexp3.decision_rows;
+DROP TRIGGER after_row ON dexp3.feedback_rows;
+DROP TRIGGER rarely ON dexp3.feedback_rows;
 
 -- Whoever is called in the middle cannot use bandits, not even those that have
 -- nothing to do with it; at the end of the transaction that is different.
@@ -310,19 +310,19 @@ BEGIN
     RETURN result;
 END
 $$;
-SELECT promises.try('CREATE INDEX used ON dexp3.decision (promises.use(round))', 'DROP INDEX dexp3.used');
-SELECT promises.try('CREATE INDEX used ON dexp3.feedback (decision_id) WHERE promises.use(round) > 0', 'DROP INDEX dexp3.used');
-SELECT promises.try('ALTER TABLE dexp3.decision ADD CONSTRAINT used CHECK (promises.use(round) > 0) NOT VALID',
-                    'ALTER TABLE dexp3.decision DROP CONSTRAINT used');
-SELECT promises.try('ALTER TABLE dexp3.decision ADD CONSTRAINT used CHECK (promises.insert(round) > 0) NOT VALID',
-                    'ALTER TABLE dexp3.decision DROP CONSTRAINT used');
-SELECT promises.try('CREATE TRIGGER used AFTER INSERT ON dexp3.feedback FOR EACH ROW EXECUTE FUNCTION promises.trigger_use()',
-                    'DROP TRIGGER used ON dexp3.feedback');
+SELECT promises.try('CREATE INDEX used ON dexp3.decision_rows (promises.use(round))', 'DROP INDEX dexp3.used');
+SELECT promises.try('CREATE INDEX used ON dexp3.feedback_rows (decision_id) WHERE promises.use(round) > 0', 'DROP INDEX dexp3.used');
+SELECT promises.try('ALTER TABLE dexp3.decision_rows ADD CONSTRAINT used CHECK (promises.use(round) > 0) NOT VALID',
+                    'ALTER TABLE dexp3.decision_rows DROP CONSTRAINT used');
+SELECT promises.try('ALTER TABLE dexp3.decision_rows ADD CONSTRAINT used CHECK (promises.insert(round) > 0) NOT VALID',
+                    'ALTER TABLE dexp3.decision_rows DROP CONSTRAINT used');
+SELECT promises.try('CREATE TRIGGER used AFTER INSERT ON dexp3.feedback_rows FOR EACH ROW EXECUTE FUNCTION promises.trigger_use()',
+                    'DROP TRIGGER used ON dexp3.feedback_rows');
 SELECT * FROM promises.state();
-CREATE CONSTRAINT TRIGGER used AFTER INSERT ON dexp3.feedback DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER used AFTER INSERT ON dexp3.feedback_rows DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION promises.trigger_use();
 SELECT promises.play('promises');
-DROP TRIGGER used ON dexp3.feedback;
+DROP TRIGGER used ON dexp3.feedback_rows;
 SELECT * FROM promises.state();
 
 --
@@ -389,31 +389,31 @@ SELECT * FROM promises.state();
 
 SET allow_in_place_tablespaces = on;
 CREATE TABLESPACE regress_dexp3_space LOCATION '';
-ALTER TABLE dexp3.decision SET TABLESPACE regress_dexp3_space;
+ALTER TABLE dexp3.decision_rows SET TABLESPACE regress_dexp3_space;
 SELECT promises.play('promises');
 ALTER INDEX dexp3.decision_log_idx SET TABLESPACE regress_dexp3_space;
 SELECT promises.play('promises');
-ALTER TABLE dexp3.feedback SET UNLOGGED;
+ALTER TABLE dexp3.feedback_rows SET UNLOGGED;
 SELECT promises.play('promises');
-VACUUM FULL dexp3.decision, dexp3.feedback;
+VACUUM FULL dexp3.decision_rows, dexp3.feedback_rows;
 SELECT promises.play('promises');
-CLUSTER dexp3.feedback USING feedback_log_idx;
-ALTER TABLE dexp3.feedback SET WITHOUT CLUSTER;
+CLUSTER dexp3.feedback_rows USING feedback_log_idx;
+ALTER TABLE dexp3.feedback_rows SET WITHOUT CLUSTER;
 SELECT promises.play('promises');
-REINDEX TABLE dexp3.decision;
-REINDEX TABLE dexp3.feedback;
+REINDEX TABLE dexp3.decision_rows;
+REINDEX TABLE dexp3.feedback_rows;
 SELECT promises.play('promises');
-ALTER TABLE dexp3.decision SET TABLESPACE pg_default;
+ALTER TABLE dexp3.decision_rows SET TABLESPACE pg_default;
 ALTER INDEX dexp3.decision_log_idx SET TABLESPACE pg_default;
 DROP TABLESPACE regress_dexp3_space;
 SELECT * FROM promises.state();
 -- in a transaction that has written already
 BEGIN;
 SELECT promises.play('promises');
-CLUSTER dexp3.decision USING decision_pkey;
+CLUSTER dexp3.decision_rows USING decision_rows_pkey;
 SELECT promises.play('promises');
 SAVEPOINT s;
-ALTER TABLE dexp3.feedback SET LOGGED;
+ALTER TABLE dexp3.feedback_rows SET LOGGED;
 SELECT promises.play('promises');
 SELECT * FROM promises.state();
 ROLLBACK TO s;
@@ -421,7 +421,7 @@ SELECT promises.play('promises');
 SELECT * FROM promises.state();
 ROLLBACK;
 SELECT * FROM promises.state();
-ALTER TABLE dexp3.feedback SET LOGGED;
+ALTER TABLE dexp3.feedback_rows SET LOGGED;
 \c -
 SELECT promises.play('promises');
 SELECT * FROM promises.state();

@@ -28,14 +28,14 @@ CREATE TABLE tuned.event (
     arm integer,
     at timestamptz DEFAULT statement_timestamp(),
     allowed integer[],          -- null: all
-    decision dexp3.decision,
-    feedback dexp3.feedback
+    decision dexp3.decision_rows,
+    feedback dexp3.feedback_rows
 );
 CREATE INDEX ON tuned.event (decision_id);
 
 CREATE FUNCTION tuned.record() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_TABLE_NAME = 'decision' THEN
+    IF TG_TABLE_NAME = 'decision_rows' THEN
         INSERT INTO tuned.event (bandit_id, epoch, kind, decision_id, arm, decision)
         VALUES (NEW.bandit_id, NEW.epoch, 'draw', NEW.decision_id, NEW.arm, NEW);
     ELSE
@@ -45,8 +45,8 @@ BEGIN
     RETURN NULL;
 END
 $$;
-CREATE TRIGGER record AFTER INSERT ON dexp3.decision FOR EACH ROW EXECUTE FUNCTION tuned.record();
-CREATE TRIGGER record AFTER INSERT ON dexp3.feedback FOR EACH ROW EXECUTE FUNCTION tuned.record();
+CREATE TRIGGER record AFTER INSERT ON dexp3.decision_rows FOR EACH ROW EXECUTE FUNCTION tuned.record();
+CREATE TRIGGER record AFTER INSERT ON dexp3.feedback_rows FOR EACH ROW EXECUTE FUNCTION tuned.record();
 
 --
 -- Playing
@@ -421,7 +421,7 @@ SELECT name, a.* FROM tuned.bandit, tuned.agreement(name) a ORDER BY bandit_id;
 SET jit = off;
 SET client_min_messages = error;
 BEGIN;
-CLUSTER dexp3.trimmed USING trimmed_pkey;
+CLUSTER dexp3.trimmed_rows USING trimmed_rows_pkey;
 ALTER TABLE dexp3.feedback DISABLE TRIGGER log_changed;
 ALTER TABLE dexp3.decision DISABLE TRIGGER log_changed;
 CREATE TEMP TABLE early AS SELECT decision_id FROM tuned.bandit JOIN dexp3.decision USING (bandit_id) JOIN dexp3.feedback f USING (decision_id)
@@ -433,7 +433,7 @@ ROLLBACK;
 \c -
 SET jit = off;
 BEGIN;
-CLUSTER dexp3.trimmed USING trimmed_pkey;
+CLUSTER dexp3.trimmed_rows USING trimmed_rows_pkey;
 DELETE FROM dexp3.checkpoint;
 SELECT name, next, verified FROM tuned.bandit, tuned.agreement(name) ORDER BY bandit_id;
 ROLLBACK;
@@ -446,8 +446,8 @@ FROM tuned.bandit, generate_series(1, 20) i ORDER BY bandit_id, i \gexec
 \set ECHO all
 SELECT name, a.* FROM tuned.bandit, tuned.agreement(name) a ORDER BY bandit_id;
 SELECT count(bandit_drop(name)) FROM tuned.bandit;
-DROP TRIGGER record ON dexp3.decision;
-DROP TRIGGER record ON dexp3.feedback;
+DROP TRIGGER record ON dexp3.decision_rows;
+DROP TRIGGER record ON dexp3.feedback_rows;
 DELETE FROM tuned.bandit;
 
 --
@@ -517,7 +517,7 @@ SELECT name, round(sum(w)::numeric, 1) AS settled FROM tuned.weighed JOIN tuned.
 SELECT name, bandit_trim(name) FROM tuned.bandit ORDER BY bandit_id;
 \c -
 BEGIN;
-CLUSTER dexp3.trimmed USING trimmed_pkey;
+CLUSTER dexp3.trimmed_rows USING trimmed_rows_pkey;
 SELECT name, a.*, bandit_verify(name) FROM tuned.bandit, tuned.aged(name) a ORDER BY bandit_id;
 COMMIT;
 

@@ -651,7 +651,7 @@ SELECT type, identity FROM member WHERE coalesce(description, '') = ''
 UNION ALL
 SELECT 'column', a.attrelid::regclass || '.' || a.attname
 FROM member m
-JOIN pg_class c ON c.oid = m.objid AND m.classid = 'pg_class'::regclass AND c.relkind = 'r'
+JOIN pg_class c ON c.oid = m.objid AND m.classid = 'pg_class'::regclass AND c.relkind IN ('r', 'p') AND NOT c.relispartition
                 OR c.reltype = m.objid AND m.classid = 'pg_type'::regclass AND c.relkind = 'c'
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE col_description(a.attrelid, a.attnum) IS NULL;

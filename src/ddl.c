@@ -273,7 +273,7 @@ bandit_create(PG_FUNCTION_ARGS)
 	nulls[ARG_SKIPPING] = nulls[ARG_MISSING_LOSS] = nulls[NUM_ARGS] = ' ';
 	nulls[ARG_OPTIMISM] = params.algorithm == SELF_TUNED ? ' ' : 'n';
 
-	if (run_as_owner("INSERT INTO dexp3.bandit"
+	if (run_as_owner("INSERT INTO dexp3.bandit_rows"
 					 " (bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale,"
 					 " feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses,"
 					 " optimism, half_life, owner)"
@@ -310,7 +310,7 @@ bandit_reset(PG_FUNCTION_ARGS)
 {
 	int32		bandit_id = bandit_to_change(fcinfo, "bandit_reset()")->bandit_id;
 
-	update_bandit("UPDATE dexp3.bandit SET epoch = epoch + 1, head_start = '{}',"
+	update_bandit("UPDATE dexp3.bandit_rows SET epoch = epoch + 1, head_start = '{}',"
 				  " cost_offset = 0, arms_changed_at = NULL WHERE bandit_id = $1",
 				  bandit_id, NULL);
 	checkpoint_remove(bandit_id);
@@ -329,13 +329,13 @@ bandit_drop(PG_FUNCTION_ARGS)
 	Oid			types[] = {INT4OID};
 	Datum		values[] = {Int32GetDatum(bandit_id)};
 
-	update_bandit("DELETE FROM dexp3.bandit WHERE bandit_id = $1", bandit_id, NULL);
+	update_bandit("DELETE FROM dexp3.bandit_rows WHERE bandit_id = $1", bandit_id, NULL);
 	own_expect_changes(true);
 	PG_TRY();
 	{
-		(void) run_as_owner("WITH f AS (DELETE FROM dexp3.feedback WHERE bandit_id = $1),"
-							" d AS (DELETE FROM dexp3.decision WHERE bandit_id = $1)"
-							" DELETE FROM dexp3.trimmed WHERE bandit_id = $1",
+		(void) run_as_owner("WITH f AS (DELETE FROM dexp3.feedback_rows WHERE bandit_id = $1),"
+							" d AS (DELETE FROM dexp3.decision_rows WHERE bandit_id = $1)"
+							" DELETE FROM dexp3.trimmed_rows WHERE bandit_id = $1",
 							1, types, values, NULL, NULL, NULL);
 	}
 	PG_FINALLY();
@@ -377,7 +377,7 @@ Datum
 bandit_grant(PG_FUNCTION_ARGS)
 {
 	return change_grantees(fcinfo, "bandit_grant()",
-						   "UPDATE dexp3.bandit"
+						   "UPDATE dexp3.bandit_rows"
 						   " SET grantees = array_append(array_remove(grantees, $2::name), $2::name)"
 						   " WHERE bandit_id = $1");
 }
@@ -389,7 +389,7 @@ Datum
 bandit_revoke(PG_FUNCTION_ARGS)
 {
 	return change_grantees(fcinfo, "bandit_revoke()",
-						   "UPDATE dexp3.bandit"
+						   "UPDATE dexp3.bandit_rows"
 						   " SET grantees = array_remove(grantees, $2::name)"
 						   " WHERE bandit_id = $1");
 }
@@ -409,7 +409,7 @@ bandit_to_change_arms(FunctionCallInfo fcinfo, const char *function)
 	int32		bandit_id = bandit_to_change(fcinfo, function)->bandit_id;
 
 	check_not_null(fcinfo, 1, "arm");
-	update_bandit("SELECT FROM dexp3.bandit WHERE bandit_id = $1 FOR UPDATE", bandit_id, NULL);
+	update_bandit("SELECT FROM dexp3.bandit_rows WHERE bandit_id = $1 FOR UPDATE", bandit_id, NULL);
 	return bandit_to_change(fcinfo, function);
 }
 
@@ -472,11 +472,11 @@ change_arms(const Bandit *bandit, text *arm, int retiring)
 	"ARRAY(SELECT CASE WHEN abs(h) < 1e-150 THEN 0 ELSE h * $5 END" \
 	" FROM unnest(head_start) WITH ORDINALITY AS u (h, i) ORDER BY i)"
 	(void) run_as_owner(retiring >= 0 ?
-						"UPDATE dexp3.bandit SET retired = retired || $2,"
+						"UPDATE dexp3.bandit_rows SET retired = retired || $2,"
 						" head_start = " FADED_HEAD_START ","
 						" cost_offset = $4, arms_changed_at = $6"
 						" WHERE bandit_id = $1" :
-						"UPDATE dexp3.bandit SET arms = arms || $2,"
+						"UPDATE dexp3.bandit_rows SET arms = arms || $2,"
 						" head_start = " FADED_HEAD_START " || array_fill(0::float8,"
 						"  ARRAY[cardinality(arms) - cardinality(head_start)]) || $3,"
 						" cost_offset = $4, arms_changed_at = $6"

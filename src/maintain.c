@@ -65,7 +65,7 @@ bandit_expire(PG_FUNCTION_ARGS)
 
 	check_may_write("bandit_expire()");
 	ids = argument_bandits(fcinfo,
-						   "SELECT bandit_id FROM dexp3.bandit"
+						   "SELECT bandit_id FROM dexp3.bandit_rows"
 						   " WHERE feedback_window IS NOT NULL ORDER BY bandit_id");
 	foreach(lc, ids)
 	{
@@ -92,7 +92,7 @@ bandit_trim(PG_FUNCTION_ARGS)
 	check_may_write("bandit_trim()");
 	progress_start(&progress, "decisions", 0);
 	ids = argument_bandits(fcinfo,
-						   "SELECT bandit_id FROM dexp3.bandit"
+						   "SELECT bandit_id FROM dexp3.bandit_rows"
 						   " WHERE retention IS NOT NULL ORDER BY bandit_id");
 	foreach(lc, ids)
 	{

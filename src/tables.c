@@ -2,36 +2,80 @@
  * tables.c
  *	  Find the extension's tables, and notice when they change.
  *
+ * The tables that everybody knows are partitioned, and have row security.  Here
+ * they are always their only partition, which has the rows: dexp3.decision_rows
+ * for dexp3.decision, and so on; the install script tells why.
+ *
  * The identifiers are looked up once.  An invalidation message for any of the
- * tables makes them stale.  dexp3.bandit also has a trigger that sends such a
+ * tables makes them stale.  dexp3.bandit_rows also has a trigger that sends such a
  * message whenever a row of it changes, so that everything which was remembered
  * about bandits expires in all sessions when that change commits: caches compare
  * tables_generation().
+ *
+ * Nobody but a superuser can put something else in the place of a table, an index
+ * or a sequence.  That gets an error nevertheless, rather than a crash.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "tables.h"
 
+#define MAX_KEYS	4
+
+/* What a relation must be. */
+typedef struct Expected
+{
+	const char *name;
+	char		kind;			/* as in pg_class */
+	/* an index is a btree on the table before it in the list */
+	bool		unique;
+	bool		partial;
+	AttrNumber	keys[MAX_KEYS]; /* up to the first 0 */
+} Expected;
+
+#define TABLE(name_)		{.name = name_, .kind = RELKIND_RELATION}
+#define SEQUENCE(name_)		{.name = name_, .kind = RELKIND_SEQUENCE}
+#define INDEX(name_, ...)	{.name = name_, .kind = RELKIND_INDEX, .keys = {__VA_ARGS__}}
+#define UNIQUE_INDEX(name_, ...) \
+	{.name = name_, .kind = RELKIND_INDEX, .unique = true, .keys = {__VA_ARGS__}}
+#define PARTIAL_INDEX(name_, ...) \
+	{.name = name_, .kind = RELKIND_INDEX, .partial = true, .keys = {__VA_ARGS__}}
+
 /* In the order of Tables */
-static const char *const names[] = {
-	"bandit", "bandit_pkey", "bandit_name_key", "bandit_id_seq",
-	"decision", "decision_pkey", "decision_log_idx", "decision_subject_idx", "decision_id_seq",
-	"feedback", "feedback_pkey", "feedback_log_idx",
-	"trimmed", "trimmed_log_idx",
-	"checkpoint", "checkpoint_idx"
+static const Expected relations[] = {
+	TABLE("bandit_rows"),
+	UNIQUE_INDEX("bandit_rows_pkey", Anum_bandit_bandit_id),
+	UNIQUE_INDEX("bandit_name_key", Anum_bandit_name),
+	SEQUENCE("bandit_id_seq"),
+	TABLE("decision_rows"),
+	UNIQUE_INDEX("decision_rows_pkey", Anum_decision_decision_id),
+	INDEX("decision_log_idx", Anum_decision_bandit_id, Anum_decision_epoch, Anum_decision_xact, Anum_decision_decision_id),
+	PARTIAL_INDEX("decision_subject_idx", Anum_decision_bandit_id, Anum_decision_subject, Anum_decision_decision_id),
+	SEQUENCE("decision_id_seq"),
+	TABLE("feedback_rows"),
+	UNIQUE_INDEX("feedback_rows_pkey", Anum_feedback_decision_id),
+	INDEX("feedback_log_idx", Anum_feedback_bandit_id, Anum_feedback_epoch, Anum_feedback_xact),
+	TABLE("trimmed_rows"),
+	INDEX("trimmed_log_idx", Anum_trimmed_bandit_id, Anum_trimmed_epoch, Anum_trimmed_xact),
+	TABLE("checkpoint"),
+	INDEX("checkpoint_idx", Anum_checkpoint_bandit_id, Anum_checkpoint_epoch, Anum_checkpoint_events)
 };
 
 static union
 {
 	Tables		tables;
-	Oid			oids[lengthof(names)];
+	Oid			oids[lengthof(relations)];
 }			known;
 static bool known_valid = false;
 static uint64 generation = 1;
@@ -39,7 +83,7 @@ static uint64 generation = 1;
 static void
 relation_invalidated(Datum arg pg_attribute_unused(), Oid relid)
 {
-	for (size_t i = 0; known_valid && i < lengthof(names); i++)
+	for (size_t i = 0; known_valid && i < lengthof(relations); i++)
 	{
 		if (relid == InvalidOid || relid == known.oids[i])
 		{
@@ -73,7 +117,68 @@ tables_exist(void)
 {
 	Oid			schema = get_namespace_oid("dexp3", true);
 
-	return OidIsValid(schema) && OidIsValid(get_relname_relid(names[0], schema));
+	return OidIsValid(schema) && OidIsValid(get_relname_relid(relations[0].name, schema));
+}
+
+/*
+ * Is an index what it must be?
+ */
+static bool
+index_fits(Oid relid, const Expected *expected, Oid table)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(relid));
+	Form_pg_index index;
+	int			n = 0;
+	bool		fits;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	index = (Form_pg_index) GETSTRUCT(tuple);
+	fits = index->indrelid == table && index->indisunique == expected->unique &&
+		index->indisvalid && index->indimmediate &&
+		heap_attisnull(tuple, Anum_pg_index_indpred, NULL) == !expected->partial;
+	while (fits && n < MAX_KEYS && expected->keys[n] != 0)
+	{
+		fits = n < index->indnkeyatts && index->indkey.values[n] == expected->keys[n];
+		n++;
+	}
+	fits = fits && index->indnkeyatts == n;
+	ReleaseSysCache(tuple);
+	return fits;
+}
+
+/*
+ * Find a relation, which must be what is expected.  Its identifier may be gone
+ * already when it is opened, which is an error, too.
+ */
+static Oid
+find_relation(Oid schema, const Expected *expected, Oid table)
+{
+	Oid			relid = get_relname_relid(expected->name, schema);
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class relation;
+	bool		fits;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"dexp3.%s\" does not exist", expected->name),
+				 errhint("Is the extension dexp3 installed in this database, in its current version?")));
+	relation = (Form_pg_class) GETSTRUCT(tuple);
+	fits = relation->relkind == expected->kind;
+	if (expected->kind == RELKIND_RELATION)
+		fits = fits && relation->relam == HEAP_TABLE_AM_OID;
+	if (expected->kind == RELKIND_INDEX)
+		fits = fits && relation->relam == BTREE_AM_OID &&
+			index_fits(relid, expected, table);
+	ReleaseSysCache(tuple);
+	if (!fits)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("relation \"dexp3.%s\" is not what the library of dexp3 expects",
+						expected->name),
+				 errhint("Undo what was done to it, or bring the extension up to date with ALTER EXTENSION dexp3 UPDATE.")));
+	return relid;
 }
 
 /*
@@ -82,22 +187,20 @@ tables_exist(void)
 const Tables *
 tables(void)
 {
-	Oid			found[lengthof(names)];
+	Oid			found[lengthof(relations)];
 	Oid			schema;
+	Oid			table = InvalidOid;
 
-	StaticAssertStmt(sizeof(Tables) == sizeof(found), "each name has its field");
+	StaticAssertStmt(sizeof(Tables) == sizeof(found), "each relation has its field");
 	if (known_valid)
 		return &known.tables;
 
 	schema = get_namespace_oid("dexp3", false);
-	for (size_t i = 0; i < lengthof(names); i++)
+	for (size_t i = 0; i < lengthof(relations); i++)
 	{
-		found[i] = get_relname_relid(names[i], schema);
-		if (!OidIsValid(found[i]))
-			ereport(ERROR,
-					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("relation \"dexp3.%s\" does not exist", names[i]),
-					 errhint("Is the extension dexp3 installed in this database, in its current version?")));
+		found[i] = find_relation(schema, &relations[i], table);
+		if (relations[i].kind == RELKIND_RELATION)
+			table = found[i];
 	}
 	memcpy(known.oids, found, sizeof(found));
 	known_valid = true;
@@ -134,8 +237,7 @@ static const Oid checkpoint_types[Natts_checkpoint] = {
 };
 
 /*
- * Open one of the tables, which must have the columns that this library knows:
- * their owner might have changed them.
+ * Open one of the tables, which must have the columns that this library knows.
  */
 Relation
 table_open_checked(Oid relid, LOCKMODE lockmode)

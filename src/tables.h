@@ -125,7 +125,7 @@ enum
 	Natts_checkpoint = Anum_checkpoint_state
 };
 
-/* Their object identifiers. */
+/* Their object identifiers; a table is the partition that has the rows. */
 typedef struct Tables
 {
 	Oid			bandit;

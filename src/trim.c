@@ -252,7 +252,7 @@ trim_find(int64 decision_id, int32 *bandit_id, int32 *epoch, SettledBy *settled_
 
 	values[0] = Int64GetDatum(decision_id);
 	(void) run_as_owner("SELECT bandit_id, epoch, skipped @> $1, expired @> $1"
-						" FROM dexp3.trimmed WHERE decisions @> $1",
+						" FROM dexp3.trimmed_rows WHERE decisions @> $1",
 						1, types, values, NULL, read_found, &found);
 	*bandit_id = found.bandit_id;
 	*epoch = found.epoch;

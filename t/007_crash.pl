@@ -274,7 +274,7 @@ sub crash
 	my $worked = $node->poll_query_until(
 		'postgres', qq{
 SELECT decisions > $decisions + 1000 AND skips > $skips AND redo_lsn > '$redo'
-       AND EXISTS (SELECT FROM pg_class WHERE oid = 'dexp3.feedback'::regclass AND reltuples > 0)
+       AND EXISTS (SELECT FROM pg_class WHERE oid = 'dexp3.feedback_rows'::regclass AND reltuples > 0)
        AND EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')
 FROM ($progress) _});
 	ok($worked, "$kind: there were choices, skips, a checkpoint of the server, and autovacuum");

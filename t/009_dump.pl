@@ -107,10 +107,10 @@ CALL play('dropped', 10);
 SELECT bandit_drop('dropped')});
 
 	$original{$database} = {
-		contents => query($source, $database, $owner, $contents),
+		contents => query($source, $database, $superuser, $contents),
 		states => query($source, $database, $superuser, $states)
 	};
-	is( query($source, $database, $owner, 'SELECT count(DISTINCT bandit_id) FROM dexp3.checkpoint'),
+	is( query($source, $database, $superuser, 'SELECT count(DISTINCT bandit_id) FROM dexp3.checkpoint'),
 		1, "$database: one of the bandits has a checkpoint");
 	is( query(
 			$source, $database, $owner, q{
@@ -131,7 +131,7 @@ foreach my $database (sort keys %owner)
 	my %outcomes;
 
 	$original->{settled} = query($source, $database, $superuser, $settle);
-	$original->{gone_on} = query($source, $database, $owner{$database}, $go_on);
+	$original->{gone_on} = query($source, $database, $superuser, $go_on);
 	$original->{states_later} = query($source, $database, $superuser, $states);
 
 	$outcomes{$_}++ foreach $original->{settled} =~ /^\d+\|(.*)$/mg;
@@ -178,19 +178,19 @@ sub check_copy
 
 	create_database($node, $copy, $owner);
 	restore($node, $copy, $owner, @commands);
-	is(query($node, $copy, $owner, $contents), $original->{contents}, "$name: the same contents");
+	is(query($node, $copy, $superuser, $contents), $original->{contents}, "$name: the same contents");
 	is( query(
-			$node, $copy, $owner, qq{
+			$node, $copy, $superuser, qq{
 SELECT count(*) FROM (SELECT xact FROM dexp3.decision UNION ALL SELECT xact FROM dexp3.feedback) l
 WHERE xact <= '$before' OR xact >= pg_current_xact_id()}),
 		0, "$name: all rows have transactions of this cluster");
-	is(query($node, $copy, $owner, 'SELECT count(*) FROM dexp3.checkpoint'),
+	is(query($node, $copy, $superuser, 'SELECT count(*) FROM dexp3.checkpoint'),
 		0, "$name: there are no checkpoints");
 	same_states(query($node, $copy, $superuser, $states), $original->{states}, $name);
 
 	is(query($node, $copy, $superuser, $settle),
 		$original->{settled}, "$name: decisions are settled alike");
-	is(query($node, $copy, $owner, $go_on),
+	is(query($node, $copy, $superuser, $go_on),
 		$original->{gone_on}, "$name: the same decisions and identifiers");
 	same_states(query($node, $copy, $superuser, $states), $original->{states_later}, "$name, later");
 

@@ -52,9 +52,7 @@ sub query
 {
 	my ($node, $sql) = @_;
 
-	return map {
-		$node->safe_psql($_, $sql, extra_params => [ '-U', $owner{$_} ])
-	} sort keys %owner;
+	return map { $node->safe_psql($_, $sql) } sort keys %owner;
 }
 
 # What pg_upgrade keeps, other than a restore
@@ -68,8 +66,11 @@ SELECT last_value, is_called FROM dexp3.bandit_id_seq;
 SELECT last_value, is_called FROM dexp3.decision_id_seq;
 };
 
-$old->safe_psql('postgres', "CREATE DATABASE $_ OWNER $owner{$_}") foreach keys %owner;
-query($old, "CREATE EXTENSION dexp3; $played");
+foreach my $database (keys %owner)
+{
+	$old->safe_psql('postgres', "CREATE DATABASE $database OWNER $owner{$database}");
+	$old->safe_psql($database, "CREATE EXTENSION dexp3; $played", extra_params => [ '-U', $owner{$database} ]);
+}
 is(join(' ', query($old, 'SELECT count(DISTINCT bandit_id) FROM dexp3.checkpoint')),
 	'1 1', 'one of the bandits has a checkpoint');
 my @contents = query($old, $contents . $kept);

@@ -59,12 +59,13 @@ sub subscribe
 #
 # The log, as a publication of the three tables that matter, and as a part of one
 # of all tables; then there are checkpoints and the application's tables, whose
-# triggers have done their work on the publisher
+# triggers have done their work on the publisher.  One sends rows of the partitions
+# that have them, the other of the tables as everybody knows them.
 #
 
 my %publications = (
 	log => 'FOR TABLE dexp3.bandit, dexp3.decision, dexp3.feedback',
-	everything => 'FOR ALL TABLES');
+	everything => 'FOR ALL TABLES WITH (publish_via_partition_root = true)');
 my @databases = sort keys %publications;
 my (%warm, %open);
 
@@ -232,8 +233,8 @@ $_->safe_psql('one', 'CREATE EXTENSION dexp3') foreach ($publisher, $subscriber)
 $publisher->safe_psql(
 	'one', q{
 SELECT bandit_create('private', '{a,b}', 'dada'), bandit_create('shared', '{a,b}', 'dada');
-CREATE PUBLICATION bandits FOR TABLE dexp3.bandit WHERE (bandit_id = 2);
-CREATE PUBLICATION log FOR TABLE dexp3.decision WHERE (bandit_id = 2), dexp3.feedback WHERE (bandit_id = 2)
+CREATE PUBLICATION bandits FOR TABLE dexp3.bandit_rows WHERE (bandit_id = 2);
+CREATE PUBLICATION log FOR TABLE dexp3.decision_rows WHERE (bandit_id = 2), dexp3.feedback_rows WHERE (bandit_id = 2)
     WITH (publish = 'insert');
 CREATE PROCEDURE play(rounds integer) LANGUAGE sql AS $$
     SELECT bandit_feedback(decision_id, 0.25) FROM dexp3.bandit, generate_series(1, rounds) i, bandit_choose_each(name, i)

@@ -173,7 +173,7 @@ DELETE FROM dexp3.feedback WHERE decision_id % 11 = 0} ],
 	[ 'changes by hand in vain', qq{
 BEGIN; UPDATE dexp3.feedback SET estimate = estimate / 2; $round ROLLBACK} ],
 	[ 'VACUUM FULL', 'VACUUM FULL dexp3.decision, dexp3.feedback' ],
-	[ 'CLUSTER', q{CLUSTER dexp3.decision USING decision_log_idx; CLUSTER dexp3.feedback USING feedback_pkey} ],
+	[ 'CLUSTER', q{CLUSTER dexp3.decision_rows USING decision_log_idx; CLUSTER dexp3.feedback_rows USING feedback_rows_pkey} ],
 	[ 'REINDEX', q{REINDEX TABLE dexp3.decision; REINDEX TABLE dexp3.feedback} ],
 	[ 'a bandit that is dropped, and put back', q{
 CREATE TABLE saved AS SELECT * FROM dexp3.bandit WHERE name = 'deda';

@@ -61,7 +61,7 @@ my $end = time + $seconds;
 while (time < $end)
 {
 	$node->safe_psql('postgres', "REINDEX INDEX CONCURRENTLY dexp3.$_")
-	  foreach qw(feedback_pkey decision_pkey decision_log_idx);
+	  foreach qw(feedback_rows_pkey decision_rows_pkey decision_log_idx);
 	$reindexed++;
 }
 $clients->finish;
