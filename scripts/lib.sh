@@ -127,6 +127,8 @@ optional_packages()
 	version=$("$pg_config" --bindir | sed -n 's,^/usr/lib/postgresql/\([0-9]*\)/bin$,\1,p')
 	{
 		PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null || echo pgbouncer
+		command -v prometheus-postgres-exporter >/dev/null || echo prometheus-postgres-exporter
+		command -v chromium >/dev/null || echo chromium
 		"$python" -c 'import psycopg' 2>/dev/null || echo python3-psycopg
 		[ -f "$("$pg_config" --sharedir)/extension/pg_cron.control" ] || [ -z "$version" ] ||
 			echo "postgresql-$version-cron"

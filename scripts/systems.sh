@@ -94,7 +94,7 @@ make_system()
 	printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 	chmod +x "$root/usr/sbin/policy-rc.d"
 	# A mirror may be behind, and sid's lists are valid for a week only.
-	echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/dexp3"
+	echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/90dates"
 }
 
 # in_system DIRECTORY ARCHITECTURE COMMAND...: run a command there, as root.
