@@ -269,6 +269,110 @@ COMMENT ON FUNCTION bandit_rehearse(text[], double precision[], double precision
 CREATE SCHEMA dexp3;
 COMMENT ON SCHEMA dexp3 IS 'managed bandits and their log';
 
+-- In the tables, a role is one by its identifier, so that it can be renamed; in a dump,
+-- by its name.
+CREATE TYPE dexp3.role;
+
+CREATE FUNCTION dexp3.role_in(cstring) RETURNS dexp3.role
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_in';
+CREATE FUNCTION dexp3.role_out(dexp3.role) RETURNS cstring
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_out';
+CREATE FUNCTION dexp3.role_recv(internal) RETURNS dexp3.role
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_recv';
+CREATE FUNCTION dexp3.role_send(dexp3.role) RETURNS bytea
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_send';
+
+CREATE TYPE dexp3.role (
+	INPUT = dexp3.role_in,
+	OUTPUT = dexp3.role_out,
+	RECEIVE = dexp3.role_recv,
+	SEND = dexp3.role_send,
+	INTERNALLENGTH = 68,
+	ALIGNMENT = int4
+);
+
+COMMENT ON TYPE dexp3.role IS 'a role that may be renamed, dropped, or not be there yet';
+COMMENT ON FUNCTION dexp3.role_in(cstring) IS 'I/O';
+COMMENT ON FUNCTION dexp3.role_out(dexp3.role) IS 'I/O';
+COMMENT ON FUNCTION dexp3.role_recv(internal) IS 'I/O';
+COMMENT ON FUNCTION dexp3.role_send(dexp3.role) IS 'I/O';
+
+CREATE CAST (dexp3.role AS text) WITH INOUT AS IMPLICIT;
+CREATE CAST (dexp3.role AS name) WITH INOUT AS ASSIGNMENT;
+CREATE CAST (text AS dexp3.role) WITH INOUT AS ASSIGNMENT;
+CREATE CAST (name AS dexp3.role) WITH INOUT AS ASSIGNMENT;
+COMMENT ON CAST (dexp3.role AS text) IS 'its name';
+COMMENT ON CAST (dexp3.role AS name) IS 'its name';
+COMMENT ON CAST (text AS dexp3.role) IS 'the role of this name';
+COMMENT ON CAST (name AS dexp3.role) IS 'the role of this name';
+
+-- Names are what is compared.
+CREATE FUNCTION dexp3.role_eq(dexp3.role, dexp3.role) RETURNS boolean
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_eq';
+CREATE FUNCTION dexp3.role_ne(dexp3.role, dexp3.role) RETURNS boolean
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_ne';
+CREATE FUNCTION dexp3.role_lt(dexp3.role, dexp3.role) RETURNS boolean
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_lt';
+CREATE FUNCTION dexp3.role_le(dexp3.role, dexp3.role) RETURNS boolean
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_le';
+CREATE FUNCTION dexp3.role_gt(dexp3.role, dexp3.role) RETURNS boolean
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_gt';
+CREATE FUNCTION dexp3.role_ge(dexp3.role, dexp3.role) RETURNS boolean
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_ge';
+CREATE FUNCTION dexp3.role_cmp(dexp3.role, dexp3.role) RETURNS integer
+	LANGUAGE C STABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_role_cmp';
+
+COMMENT ON FUNCTION dexp3.role_eq(dexp3.role, dexp3.role) IS 'implementation of = operator';
+COMMENT ON FUNCTION dexp3.role_ne(dexp3.role, dexp3.role) IS 'implementation of <> operator';
+COMMENT ON FUNCTION dexp3.role_lt(dexp3.role, dexp3.role) IS 'implementation of < operator';
+COMMENT ON FUNCTION dexp3.role_le(dexp3.role, dexp3.role) IS 'implementation of <= operator';
+COMMENT ON FUNCTION dexp3.role_gt(dexp3.role, dexp3.role) IS 'implementation of > operator';
+COMMENT ON FUNCTION dexp3.role_ge(dexp3.role, dexp3.role) IS 'implementation of >= operator';
+COMMENT ON FUNCTION dexp3.role_cmp(dexp3.role, dexp3.role) IS 'less-equal-greater';
+
+CREATE OPERATOR dexp3.= (FUNCTION = dexp3.role_eq, LEFTARG = dexp3.role, RIGHTARG = dexp3.role,
+	COMMUTATOR = OPERATOR(dexp3.=), NEGATOR = OPERATOR(dexp3.<>), RESTRICT = eqsel, JOIN = eqjoinsel);
+CREATE OPERATOR dexp3.<> (FUNCTION = dexp3.role_ne, LEFTARG = dexp3.role, RIGHTARG = dexp3.role,
+	COMMUTATOR = OPERATOR(dexp3.<>), NEGATOR = OPERATOR(dexp3.=), RESTRICT = neqsel, JOIN = neqjoinsel);
+CREATE OPERATOR dexp3.< (FUNCTION = dexp3.role_lt, LEFTARG = dexp3.role, RIGHTARG = dexp3.role,
+	COMMUTATOR = OPERATOR(dexp3.>), NEGATOR = OPERATOR(dexp3.>=), RESTRICT = scalarltsel, JOIN = scalarltjoinsel);
+CREATE OPERATOR dexp3.<= (FUNCTION = dexp3.role_le, LEFTARG = dexp3.role, RIGHTARG = dexp3.role,
+	COMMUTATOR = OPERATOR(dexp3.>=), NEGATOR = OPERATOR(dexp3.>), RESTRICT = scalarlesel, JOIN = scalarlejoinsel);
+CREATE OPERATOR dexp3.> (FUNCTION = dexp3.role_gt, LEFTARG = dexp3.role, RIGHTARG = dexp3.role,
+	COMMUTATOR = OPERATOR(dexp3.<), NEGATOR = OPERATOR(dexp3.<=), RESTRICT = scalargtsel, JOIN = scalargtjoinsel);
+CREATE OPERATOR dexp3.>= (FUNCTION = dexp3.role_ge, LEFTARG = dexp3.role, RIGHTARG = dexp3.role,
+	COMMUTATOR = OPERATOR(dexp3.<=), NEGATOR = OPERATOR(dexp3.<), RESTRICT = scalargesel, JOIN = scalargejoinsel);
+
+COMMENT ON OPERATOR dexp3.= (dexp3.role, dexp3.role) IS 'equal';
+COMMENT ON OPERATOR dexp3.<> (dexp3.role, dexp3.role) IS 'not equal';
+COMMENT ON OPERATOR dexp3.< (dexp3.role, dexp3.role) IS 'less than';
+COMMENT ON OPERATOR dexp3.<= (dexp3.role, dexp3.role) IS 'less than or equal';
+COMMENT ON OPERATOR dexp3.> (dexp3.role, dexp3.role) IS 'greater than';
+COMMENT ON OPERATOR dexp3.>= (dexp3.role, dexp3.role) IS 'greater than or equal';
+
+CREATE OPERATOR CLASS dexp3.role_ops
+	DEFAULT FOR TYPE dexp3.role USING btree AS
+	OPERATOR 1 dexp3.<,
+	OPERATOR 2 dexp3.<=,
+	OPERATOR 3 dexp3.=,
+	OPERATOR 4 dexp3.>=,
+	OPERATOR 5 dexp3.>,
+	FUNCTION 1 dexp3.role_cmp(dexp3.role, dexp3.role);
+
+COMMENT ON OPERATOR CLASS dexp3.role_ops USING btree IS 'order of roles by name';
+COMMENT ON OPERATOR FAMILY dexp3.role_ops USING btree IS 'order of roles by name';
+
 CREATE SEQUENCE dexp3.bandit_id_seq AS integer;
 COMMENT ON SEQUENCE dexp3.bandit_id_seq IS 'identifiers of bandits';
 
@@ -283,8 +387,8 @@ CREATE TABLE dexp3.bandit (
 	step_scale double precision NOT NULL,
 	epoch integer NOT NULL DEFAULT 1,
 	created_at timestamptz NOT NULL DEFAULT now(),
-	owner name NOT NULL,
-	grantees name[] NOT NULL DEFAULT '{}',
+	owner dexp3.role NOT NULL,
+	grantees dexp3.role[] NOT NULL DEFAULT '{}',
 	feedback_window interval,
 	missing_loss double precision NOT NULL DEFAULT 1,
 	retention interval,

@@ -115,6 +115,68 @@ SELECT bandit_revoke('of anna', 'regress_dexp3_gone');
 SELECT grantees FROM dexp3.bandit WHERE name = 'of anna';
 SELECT bandit_revoke('of anna', 'regress_dexp3_gone');
 
+-- A role that is renamed keeps what it has, and whoever gets its name next does not get
+-- it, nor who gets the name of one that is gone.
+CREATE FUNCTION privileges.may_use() RETURNS TABLE (role name, may boolean) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR role IN SELECT rolname FROM pg_roles WHERE rolname ~ '^regress_dexp3_(old|new)$' ORDER BY rolname COLLATE "C" LOOP
+        EXECUTE format('SET LOCAL ROLE %I', role);
+        may := dexp3.may_use(bandit_id) FROM privileges.renamed;
+        SET LOCAL ROLE NONE;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+CREATE TABLE privileges.renamed AS SELECT bandit_id FROM dexp3.bandit WHERE name = 'of anna';
+GRANT USAGE ON SCHEMA privileges TO PUBLIC;
+GRANT SELECT ON privileges.renamed TO PUBLIC;
+CREATE ROLE regress_dexp3_old;
+SELECT bandit_grant('of anna', 'regress_dexp3_old');
+ALTER ROLE regress_dexp3_old RENAME TO regress_dexp3_new;
+CREATE ROLE regress_dexp3_old;
+SELECT grantees FROM dexp3.bandit WHERE name = 'of anna';
+SELECT * FROM privileges.may_use();
+DROP ROLE regress_dexp3_new;
+CREATE ROLE regress_dexp3_new;
+SELECT grantees FROM dexp3.bandit WHERE name = 'of anna';
+SELECT * FROM privileges.may_use();
+-- granted anew, the one that is gone makes room for it
+SELECT bandit_grant('of anna', 'regress_dexp3_old');
+SELECT grantees FROM dexp3.bandit WHERE name = 'of anna';
+SELECT * FROM privileges.may_use();
+SELECT bandit_revoke('of anna', 'regress_dexp3_old');
+DROP ROLE regress_dexp3_old, regress_dexp3_new;
+-- one that is gone cannot be granted
+CREATE ROLE regress_dexp3_gone;
+SELECT bandit_grant('of anna', 'regress_dexp3_gone');
+DROP ROLE regress_dexp3_gone;
+SELECT bandit_grant('of anna', 'regress_dexp3_gone');
+SELECT bandit_revoke('of anna', 'regress_dexp3_gone');
+
+-- Where there was no role of a name, as in a restore, the role may come later.
+UPDATE dexp3.bandit SET grantees = '{regress_dexp3_new}' WHERE name = 'of anna';
+SELECT * FROM privileges.may_use();
+CREATE ROLE regress_dexp3_new;
+SELECT * FROM privileges.may_use();
+SELECT bandit_revoke('of anna', 'regress_dexp3_new');
+DROP ROLE regress_dexp3_new;
+
+-- What a role can be compared with, and be written as
+ALTER ROLE regress_dexp3_anna RENAME TO regress_dexp3_anne;
+SELECT owner, owner = 'regress_dexp3_anne' AS literal, owner = 'regress_dexp3_anne'::text AS text,
+       owner = 'regress_dexp3_anne'::name AS name, owner <> 'regress_dexp3_anna' AS other,
+       owner IN ('x', 'regress_dexp3_anne') AS one_of, pg_has_role('regress_dexp3_anne', owner::name, 'USAGE') AS cast,
+       owner OPERATOR(dexp3.=) 'regress_dexp3_anne' AS own, upper(owner), dexp3.role_send(owner) = 'regress_dexp3_anne'::bytea AS sent
+FROM dexp3.bandit WHERE name = 'of anna';
+ALTER ROLE regress_dexp3_anne RENAME TO regress_dexp3_anna;
+SELECT 'public' = ANY (grantees) AS literal, 'public'::name = ANY (grantees) AS name, grantees = '{}' AS nobody, grantees::text[] AS text
+FROM dexp3.bandit WHERE name = 'of anna';
+SELECT owner, count(*) FROM dexp3.bandit WHERE name = 'of anna' GROUP BY owner ORDER BY owner DESC;
+SELECT r, lag(r) OVER w OPERATOR(dexp3.<) r AS lt, r OPERATOR(dexp3.>=) r AS ge, lag(r) OVER w OPERATOR(dexp3.>) r AS gt,
+       lag(r) OVER w OPERATOR(dexp3.<>) r AS ne, lag(r) OVER w OPERATOR(dexp3.<=) r AS le
+FROM unnest('{public,regress_dexp3_anna,none}'::dexp3.role[]) r WINDOW w AS (ORDER BY r);
+SELECT length(repeat('ä', 100)::dexp3.role) AS clipped;
+
 -- A trigger gives feedback with the rights of whoever writes the row.
 SET ROLE regress_dexp3_anna;
 CREATE TEMP TABLE outcome (decision bigint, loss float8);

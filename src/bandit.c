@@ -3,10 +3,10 @@
  *	  Managed bandits by name or identifier, with a cache; who may use them.
  *
  * The cache is emptied as a whole when tables_generation() changes: whoever
- * changes a row of dexp3.bandit sends an invalidation message, see tables.c.
+ * changes a row of dexp3.bandit sends an invalidation message, see tables.c.  It is
+ * emptied, too, when it has become large.
  *
- * Roles are stored by name, not by identifier, so that a dump can be restored
- * where they are others, or missing.  A bandit whose owner does not exist is for
+ * role.c tells what roles are.  A bandit whose owner does not exist is for
  * superusers and those it was granted to.
  */
 #include "postgres.h"
@@ -39,8 +39,8 @@
 
 PG_FUNCTION_INFO_V1(dexp3_may_use);
 
-/* When the cache has so many bandits it starts afresh. */
-#define MAX_CACHED_BANDITS	10000
+/* When the cache has become as large as this it starts afresh. */
+#define MAX_CACHE_SIZE		(4 * 1024 * 1024)
 
 /* ----------
  * Look-up
@@ -50,11 +50,15 @@ PG_FUNCTION_INFO_V1(dexp3_may_use);
 /*
  * Bandits are found by their identifier, or by a hash of their name that differs
  * from all identifiers.  Two names with the same hash take turns in the entry.
+ *
+ * Who only asks who may use a bandit, as row security does for each row, need not
+ * read its arms, of which there may be many.
  */
 typedef struct CacheEntry
 {
 	uint64		key;			/* hash key */
-	Bandit	   *bandit;
+	const BanditRights *rights;
+	Bandit	   *bandit;			/* NULL if only the rights were asked for */
 } CacheEntry;
 
 static MemoryContext cache_context = NULL;
@@ -88,7 +92,7 @@ refresh_cache(void)
 	AcceptInvalidationMessages();
 	if (cache_context != NULL &&
 		cache_generation == tables_generation() &&
-		hash_get_num_entries(cache) < MAX_CACHED_BANDITS)
+		MemoryContextMemAllocated(cache_context, true) < MAX_CACHE_SIZE)
 		return;
 
 	if (cache_context != NULL)
@@ -251,7 +255,39 @@ may_be_null(int attno)
 		attno == Anum_bandit_half_life || attno == Anum_bandit_arms_changed_at;
 }
 
-static Bandit *
+static void
+read_rights(BanditRights *rights, Datum owner, Datum grantees)
+{
+	Datum	   *roles;
+
+	rights->owner = *DatumGetRoleP(owner);
+	deconstruct_array(DatumGetArrayTypeP(grantees), tables_role_type(), sizeof(Role),
+					  false, TYPALIGN_INT, &roles, NULL, &rights->ngrantees);
+	rights->grantees = palloc(sizeof(Role) * Max(rights->ngrantees, 1));
+	for (int i = 0; i < rights->ngrantees; i++)
+		rights->grantees[i] = *DatumGetRoleP(roles[i]);
+	pfree(roles);
+}
+
+/*
+ * Read who may use a bandit, and nothing else.
+ */
+static void *
+read_rights_only(HeapTuple tuple, TupleDesc tupdesc)
+{
+	BanditRights *rights = palloc(sizeof(BanditRights));
+	bool		no_owner;
+	bool		no_grantees;
+	Datum		owner = heap_getattr(tuple, Anum_bandit_owner, tupdesc, &no_owner);
+	Datum		grantees = heap_getattr(tuple, Anum_bandit_grantees, tupdesc, &no_grantees);
+
+	if (no_owner || no_grantees)
+		wrong_row("a column is null");
+	read_rights(rights, owner, grantees);
+	return rights;
+}
+
+static void *
 read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 {
 	Bandit	   *bandit = palloc0(sizeof(Bandit));
@@ -278,10 +314,8 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	qsort_arg(bandit->arms_by_name, params->arms, sizeof(int), compare_arms,
 			  bandit->arms);
 
-	namestrcpy(&bandit->owner, NameStr(*DatumGetName(values[Anum_bandit_owner - 1])));
-	deconstruct_array(DatumGetArrayTypePCopy(values[Anum_bandit_grantees - 1]),
-					  NAMEOID, NAMEDATALEN, false, TYPALIGN_CHAR,
-					  &bandit->grantees, NULL, &bandit->ngrantees);
+	read_rights(&bandit->rights, values[Anum_bandit_owner - 1],
+				values[Anum_bandit_grantees - 1]);
 
 	if (!algorithm_by_name(TextDatumGetCString(values[Anum_bandit_algorithm - 1]),
 						   &params->algorithm))
@@ -328,12 +362,12 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
- * Read one row of dexp3.bandit, the latest version whatever the isolation
- * level.  A catalog snapshot is always of this moment, and can be taken in
+ * Read one row of dexp3.bandit, or a part of it, the latest version whatever the
+ * isolation level.  A catalog snapshot is always of this moment, and can be taken in
  * parallel queries, too: what is read goes to the cache, and must not be older.
  */
-static Bandit *
-load_bandit(ScanKey key)
+static void *
+load(ScanKey key, void *(*read) (HeapTuple, TupleDesc))
 {
 	Relation	rel = table_open_checked(tables()->bandit, AccessShareLock);
 	Relation	index = index_open(key->sk_attno == Anum_bandit_name ?
@@ -341,57 +375,65 @@ load_bandit(ScanKey key)
 								   AccessShareLock);
 	SysScanDesc scan = systable_beginscan_ordered(rel, index, NULL, 1, key);
 	HeapTuple	tuple = systable_getnext_ordered(scan, ForwardScanDirection);
-	Bandit	   *bandit = NULL;
+	void	   *result = NULL;
 
 	if (tuple != NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(cache_context);
 
-		bandit = read_bandit(tuple, RelationGetDescr(rel));
+		result = read(tuple, RelationGetDescr(rel));
 		MemoryContextSwitchTo(old);
 	}
 	systable_endscan_ordered(scan);
 	index_close(index, AccessShareLock);
 	table_close(rel, AccessShareLock);
-	return bandit;
+	return result;
 }
 
-static Bandit *
-load_bandit_by_id(int32 bandit_id)
+static void *
+load_by_id(int32 bandit_id, void *(*read) (HeapTuple, TupleDesc))
 {
 	ScanKeyData key;
 
 	ScanKeyInit(&key, Anum_bandit_bandit_id, BTEqualStrategyNumber, F_INT4EQ,
 				Int32GetDatum(bandit_id));
-	return load_bandit(&key);
+	return load(&key, read);
 }
 
-static Bandit *
+/*
+ * Find a bandit, or only who may use it.
+ */
+static CacheEntry
 find_in_cache(uint64 key)
 {
+	CacheEntry	nothing = {0};
 	CacheEntry *entry;
 
 	refresh_cache();
 	entry = hash_search(cache, &key, HASH_FIND, NULL);
-	return entry != NULL ? entry->bandit : NULL;
+	return entry != NULL ? *entry : nothing;
 }
 
 /*
- * Keep a bandit that has been read, unless it may be out of date already.
+ * Keep what has been read, unless it may be out of date already.
  */
 static void
-keep_bandit(Bandit *bandit)
+keep(uint64 key, Bandit *bandit, const BanditRights *rights)
 {
-	uint64		keys[] = {key_of_id(bandit->bandit_id), key_of_name(bandit->name)};
+	CacheEntry *entry;
 
 	if (cache_generation != tables_generation())
 		return;
-	for (size_t i = 0; i < lengthof(keys); i++)
-	{
-		CacheEntry *entry = hash_search(cache, &keys[i], HASH_ENTER, NULL);
+	entry = hash_search(cache, &key, HASH_ENTER, NULL);
+	entry->bandit = bandit;
+	entry->rights = rights;
+}
 
-		entry->bandit = bandit;
-	}
+static void
+keep_bandit(Bandit *bandit)
+{
+	keep(key_of_id(bandit->bandit_id), bandit, &bandit->rights);
+	keep(key_of_name(bandit->name), bandit, &bandit->rights);
 }
 
 /*
@@ -400,14 +442,31 @@ keep_bandit(Bandit *bandit)
 const Bandit *
 bandit_by_id(int32 bandit_id)
 {
-	Bandit	   *bandit = find_in_cache(key_of_id(bandit_id));
+	Bandit	   *bandit = find_in_cache(key_of_id(bandit_id)).bandit;
 
 	if (bandit != NULL)
 		return bandit;
-	bandit = load_bandit_by_id(bandit_id);
+	bandit = load_by_id(bandit_id, read_bandit);
 	if (bandit != NULL)
 		keep_bandit(bandit);
 	return bandit;
+}
+
+/*
+ * Find who may use a bandit; NULL if there is none.
+ */
+static const BanditRights *
+rights_by_id(int32 bandit_id)
+{
+	uint64		key = key_of_id(bandit_id);
+	const BanditRights *rights = find_in_cache(key).rights;
+
+	if (rights != NULL)
+		return rights;
+	rights = load_by_id(bandit_id, read_rights_only);
+	if (rights != NULL)
+		keep(key, NULL, rights);
+	return rights;
 }
 
 /*
@@ -418,7 +477,7 @@ bandit_by_id(int32 bandit_id)
 bool
 bandit_has_got_arm(int32 bandit_id, int arm)
 {
-	const Bandit *bandit = load_bandit_by_id(bandit_id);
+	const Bandit *bandit = load_by_id(bandit_id, read_bandit);
 
 	if (bandit == NULL || arm >= bandit->params.arms)
 		return false;
@@ -432,11 +491,28 @@ bandit_has_got_arm(int32 bandit_id, int arm)
  */
 
 static bool
-has_rights_of(const char *role)
+has_rights_of(const Role *role)
 {
-	Oid			roleid = get_role_oid(role, true);
+	Oid			roleid = role_oid(role);
 
 	return OidIsValid(roleid) && has_privs_of_role(GetUserId(), roleid);
+}
+
+static bool
+rights_allow(const BanditRights *rights, BanditRight right)
+{
+	if (superuser() || has_rights_of(&rights->owner))
+		return true;
+	if (right == BANDIT_CHANGE)
+		return false;
+	for (int i = 0; i < rights->ngrantees; i++)
+	{
+		const Role *grantee = &rights->grantees[i];
+
+		if (role_is_public(grantee) || has_rights_of(grantee))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -445,18 +521,7 @@ has_rights_of(const char *role)
 bool
 bandit_may(const Bandit *bandit, BanditRight right)
 {
-	if (superuser() || has_rights_of(NameStr(bandit->owner)))
-		return true;
-	if (right == BANDIT_CHANGE)
-		return false;
-	for (int i = 0; i < bandit->ngrantees; i++)
-	{
-		const char *grantee = NameStr(*DatumGetName(bandit->grantees[i]));
-
-		if (strcmp(grantee, "public") == 0 || has_rights_of(grantee))
-			return true;
-	}
-	return false;
+	return rights_allow(&bandit->rights, right);
 }
 
 /*
@@ -465,9 +530,9 @@ bandit_may(const Bandit *bandit, BanditRight right)
 Datum
 dexp3_may_use(PG_FUNCTION_ARGS)
 {
-	const Bandit *bandit = bandit_by_id(PG_GETARG_INT32(0));
+	const BanditRights *rights = rights_by_id(PG_GETARG_INT32(0));
 
-	PG_RETURN_BOOL(bandit != NULL ? bandit_may(bandit, BANDIT_USE) : superuser());
+	PG_RETURN_BOOL(rights != NULL ? rights_allow(rights, BANDIT_USE) : superuser());
 }
 
 /*
@@ -476,7 +541,7 @@ dexp3_may_use(PG_FUNCTION_ARGS)
 const Bandit *
 bandit_by_name(text *name, BanditRight right)
 {
-	Bandit	   *bandit = find_in_cache(key_of_name(name));
+	Bandit	   *bandit = find_in_cache(key_of_name(name)).bandit;
 
 	if (bandit == NULL || bandit_compare_names(bandit->name, name) != 0)
 	{
@@ -485,7 +550,7 @@ bandit_by_name(text *name, BanditRight right)
 		ScanKeyEntryInitialize(&key, 0, Anum_bandit_name, BTEqualStrategyNumber,
 							   InvalidOid, C_COLLATION_OID, F_TEXTEQ,
 							   PointerGetDatum(name));
-		bandit = load_bandit(&key);
+		bandit = load(&key, read_bandit);
 		if (bandit == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),

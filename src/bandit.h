@@ -11,6 +11,15 @@
 #include "fmgr.h"
 
 #include "learner/learner.h"
+#include "role.h"
+
+/* Who may do something with a bandit. */
+typedef struct BanditRights
+{
+	Role		owner;
+	int			ngrantees;
+	Role	   *grantees;		/* that may use it */
+} BanditRights;
 
 /*
  * A row of dexp3.bandit.  It stays valid until the next look-up, so do not keep
@@ -42,9 +51,7 @@ typedef struct Bandit
 	double		loss_low;		/* the range of losses */
 	double		loss_high;
 	bool		clamp_losses;	/* are losses beyond it moved to its ends? */
-	NameData	owner;			/* a role */
-	Datum	   *grantees;		/* names of roles that may use it */
-	int			ngrantees;
+	BanditRights rights;
 } Bandit;
 
 /* What somebody wants to do with a bandit. */

@@ -245,7 +245,7 @@ bandit_create(PG_FUNCTION_ARGS)
 	Oid			types[NUM_ARGS + 1] = {
 		TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID, INT4OID, FLOAT8OID,
 		INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID, FLOAT8OID,
-		INTERVALOID, NAMEOID
+		INTERVALOID, TEXTOID
 	};
 	Datum		values[NUM_ARGS + 1];
 	char		nulls[NUM_ARGS + 1];
@@ -268,8 +268,7 @@ bandit_create(PG_FUNCTION_ARGS)
 	values[ARG_SKIPPING] = BoolGetDatum(params.skipping && (PG_ARGISNULL(ARG_FEEDBACK_WINDOW) ||
 															!PG_ARGISNULL(ARG_SKIPPING)));
 	values[ARG_MISSING_LOSS] = Float8GetDatum(missing);
-	values[NUM_ARGS] = DirectFunctionCall1(namein,
-										   CStringGetDatum(GetUserNameFromId(GetUserId(), false)));
+	values[NUM_ARGS] = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
 	nulls[ARG_SKIPPING] = nulls[ARG_MISSING_LOSS] = nulls[NUM_ARGS] = ' ';
 	nulls[ARG_OPTIMISM] = params.algorithm == SELF_TUNED ? ' ' : 'n';
 
@@ -278,7 +277,7 @@ bandit_create(PG_FUNCTION_ARGS)
 					 " feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses,"
 					 " optimism, half_life, owner)"
 					 " VALUES (nextval('dexp3.bandit_id_seq'), $1, ($2)[:], $3, $4, $5, $6, $7,"
-					 " $8, $9, $10, $11, ($12)[:], $13, $14, $15, $16)"
+					 " $8, $9, $10, $11, ($12)[:], $13, $14, $15, $16::dexp3.role)"
 					 " ON CONFLICT (name) DO NOTHING RETURNING bandit_id",
 					 NUM_ARGS + 1, types, values, nulls,
 					 read_bandit_id, &bandit_id) == 0)
@@ -349,11 +348,11 @@ bandit_drop(PG_FUNCTION_ARGS)
 }
 
 /*
- * Grant or revoke.  The role must exist, unless it is a grantee that has been
- * dropped since.
+ * Grant or revoke.  The role must exist; to be revoked, it may also be a grantee
+ * that has been dropped since.
  */
 static Datum
-change_grantees(FunctionCallInfo fcinfo, const char *function, const char *sql)
+change_grantees(FunctionCallInfo fcinfo, const char *function, bool revoke, const char *sql)
 {
 	const Bandit *bandit = bandit_to_change(fcinfo, function);
 	const char *role;
@@ -362,8 +361,8 @@ change_grantees(FunctionCallInfo fcinfo, const char *function, const char *sql)
 	check_not_null(fcinfo, 1, "role");
 	role = NameStr(*PG_GETARG_NAME(1));
 	known = strcmp(role, "public") == 0;
-	for (int i = 0; i < bandit->ngrantees && !known; i++)
-		known = strcmp(NameStr(*DatumGetName(bandit->grantees[i])), role) == 0;
+	for (int i = 0; i < bandit->rights.ngrantees && revoke && !known; i++)
+		known = strcmp(role_name(&bandit->rights.grantees[i]), role) == 0;
 	if (!known)
 		(void) get_role_oid(role, false);
 	update_bandit(sql, bandit->bandit_id, cstring_to_text(role));
@@ -376,9 +375,9 @@ change_grantees(FunctionCallInfo fcinfo, const char *function, const char *sql)
 Datum
 bandit_grant(PG_FUNCTION_ARGS)
 {
-	return change_grantees(fcinfo, "bandit_grant()",
+	return change_grantees(fcinfo, "bandit_grant()", false,
 						   "UPDATE dexp3.bandit_rows"
-						   " SET grantees = array_append(array_remove(grantees, $2::name), $2::name)"
+						   " SET grantees = array_append(array_remove(grantees, $2::dexp3.role), $2::dexp3.role)"
 						   " WHERE bandit_id = $1");
 }
 
@@ -388,9 +387,9 @@ bandit_grant(PG_FUNCTION_ARGS)
 Datum
 bandit_revoke(PG_FUNCTION_ARGS)
 {
-	return change_grantees(fcinfo, "bandit_revoke()",
+	return change_grantees(fcinfo, "bandit_revoke()", true,
 						   "UPDATE dexp3.bandit_rows"
-						   " SET grantees = array_remove(grantees, $2::name)"
+						   " SET grantees = array_remove(grantees, $2::dexp3.role)"
 						   " WHERE bandit_id = $1");
 }
 

@@ -29,6 +29,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "role.h"
 #include "tables.h"
 
 #define MAX_KEYS	4
@@ -207,10 +208,14 @@ tables(void)
 	return &known.tables;
 }
 
+/* In place of the types that are our own. */
+#define ROLE		InvalidOid
+#define ROLE_ARRAY	((Oid) 1)
+
 /* The types of their columns. */
 static const Oid bandit_types[Natts_bandit] = {
 	INT4OID, TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID, INT4OID, FLOAT8OID,
-	INT4OID, TIMESTAMPTZOID, NAMEOID, NAMEARRAYOID,
+	INT4OID, TIMESTAMPTZOID, ROLE, ROLE_ARRAY,
 	INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID,
 	TEXTARRAYOID, FLOAT8ARRAYOID,
 	FLOAT8OID, INTERVALOID, FLOAT8OID, TIMESTAMPTZOID
@@ -235,6 +240,34 @@ static const Oid trimmed_types[Natts_trimmed] = {
 static const Oid checkpoint_types[Natts_checkpoint] = {
 	INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, BYTEAOID
 };
+
+/*
+ * Return the type dexp3.role.
+ */
+Oid
+tables_role_type(void)
+{
+	Oid			schema = get_namespace_oid("dexp3", false);
+	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+									   CStringGetDatum("role"), ObjectIdGetDatum(schema));
+
+	if (!OidIsValid(type) || get_typlen(type) != sizeof(Role))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("type dexp3.role is not what the library of dexp3 expects"),
+				 errhint("Bring the extension up to date with ALTER EXTENSION dexp3 UPDATE.")));
+	return type;
+}
+
+static bool
+has_type(Form_pg_attribute column, Oid type)
+{
+	if (type == ROLE)
+		type = tables_role_type();
+	else if (type == ROLE_ARRAY)
+		type = get_array_type(tables_role_type());
+	return column->atttypid == type;
+}
 
 /*
  * Open one of the tables, which must have the columns that this library knows.
@@ -270,7 +303,7 @@ table_open_checked(Oid relid, LOCKMODE lockmode)
 		live--;
 	fits = live == natts;
 	for (int i = 0; fits && i < natts; i++)
-		fits = TupleDescAttr(tupdesc, i)->atttypid == types[i];
+		fits = has_type(TupleDescAttr(tupdesc, i), types[i]);
 	if (!fits)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

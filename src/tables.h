@@ -148,6 +148,7 @@ typedef struct Tables
 
 extern const Tables *tables(void);
 extern bool tables_exist(void);
+extern Oid	tables_role_type(void);
 extern uint64 tables_generation(void);
 extern void tables_init(void);
 extern Relation table_open_checked(Oid relid, LOCKMODE lockmode);

@@ -67,7 +67,7 @@ SELECT CASE pronamespace WHEN 'dexp3'::regnamespace THEN 'dexp3.' ELSE '' END ||
 	'', 'the reference has all functions');
 is( missing(
 		qq{$members
-SELECT typname FROM type
+SELECT CASE typnamespace WHEN 'dexp3'::regnamespace THEN 'dexp3.' ELSE '' END || typname FROM type
 WHERE typcategory <> 'A' AND (typrelid = 0 OR (SELECT relkind FROM pg_class WHERE oid = typrelid) = 'c')}),
 	'', 'the reference has all types');
 is(missing("$members SELECT oid::regclass FROM relation WHERE relkind <> 'c'"), '', 'the reference has all relations');

@@ -99,6 +99,14 @@ foreach my $database (sort keys %owner)
 	query($source, $database, 'ben',
 		q{SELECT bandit_create('of ben', '{a,b}', 'dada'), bandit_grant('of ben', 'carla')});
 
+	# whose name is another one when that is dumped
+	if ($database eq 'trusted')
+	{
+		$source->safe_psql('postgres', 'CREATE ROLE carl');
+		query($source, $database, 'ben', q{SELECT bandit_grant('of ben', 'carl')});
+		$source->safe_psql('postgres', 'ALTER ROLE carl RENAME TO carlo');
+	}
+
 	# Its identifiers must not be used again, though none of them is in the dump.
 	query(
 		$source, $database, $owner, q{
@@ -141,6 +149,11 @@ foreach my $database (sort keys %owner)
 	# one bandit and ten decisions were dropped
 	like($original->{gone_on}, qr/^\n2\n11\n/, "$database: identifiers are not used again");
 }
+
+like(
+	slurp_file(dump_file('trusted.plain')),
+	qr/^\d+\tof ben\t.*\tben\t\{carla,carlo\}\t/m,
+	'a role has the name in the dump that it has now');
 
 # An unprivileged role's dump should say nothing about rights: it might be restored
 # where the superuser has another name.
