@@ -1224,7 +1224,15 @@ CREATE FUNCTION @extschema@.bandit_chart(bandit text, kind text DEFAULT 'share')
 	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION @extschema@.bandit_chart(text, text)
-	IS 'an SVG document that shows how a managed bandit is doing: share, loss or delay';
+	IS 'an SVG document that shows how a managed bandit is doing: share, loss, delay or regret';
+
+CREATE FUNCTION @extschema@.bandit_page(bandit text DEFAULT NULL) RETURNS text
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	SET search_path = pg_catalog, pg_temp
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_page(text)
+	IS 'an HTML document about a managed bandit, or about all that one may use';
 
 --
 -- Audit

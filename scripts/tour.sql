@@ -121,6 +121,7 @@ FROM world, unnest(ARRAY['self-tuned', 'dada', 'dada-ix']) AS algorithm,
 GROUP BY algorithm ORDER BY algorithm;
 
 --
--- Finally, draw a picture of how it learned.
+-- Finally, make pages of all this, for a browser.
 --
-SELECT bandit_chart('headline') \g (format=unaligned tuples_only=on) :chart
+SELECT bandit_page() \g (format=unaligned tuples_only=on) :pages/bandits.html
+SELECT bandit_page('headline') \g (format=unaligned tuples_only=on) :pages/headline.html

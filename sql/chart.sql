@@ -105,6 +105,23 @@ SELECT bandit_trim('short') > 0 AS trimmed;
 SELECT kind, says ~ '; without [0-9,]+ decisions that were trimmed from the log$' AS told, fine
 FROM unnest(ARRAY['share', 'loss', 'delay']) kind, chart.look('short', kind);
 
+-- What a self-tuned bandit took its regret to be.  At the end it is nearly what it is now.
+SELECT bandit_create('tuned', ARRAY['a', 'b', 'c'], loss_range => '{0,10}') > 0 AS created;
+SELECT says FROM chart.look('tuned', 'regret');
+CALL chart.play('tuned', 'a', 1);
+SELECT * FROM chart.look('tuned', 'regret');
+CALL chart.play('tuned', 'a', 400, 5);
+CALL chart.play('tuned', 'c', 20);
+CALL chart.play('tuned', 'b', 400, 2);
+SELECT * FROM chart.look('tuned', 'regret');
+SELECT * FROM chart.ticks('tuned', 'regret');
+SELECT abs(replace(substring(says FROM 'estimate: ([0-9,.]+) at the end'), ',', '')::float8
+           / bandit_regret_estimate('tuned') - 1) < 0.1 AS as_told
+FROM chart.look('tuned', 'regret');
+SELECT bandit_create('untuned', ARRAY['a', 'b'], 'dada') > 0 AS created;
+CALL chart.play('untuned', 'a', 1);
+SELECT * FROM chart.look('untuned', 'regret');
+
 -- Losses on another scale
 SELECT bandit_create('money', ARRAY['a', 'b'], 'dada', loss_range => '{-1000000,2500000}') > 0 AS created;
 CALL chart.play('money', 'a', 20, -400000);
@@ -182,7 +199,7 @@ SELECT string_agg IS NOT NULL AS drawn FROM together;
 RESET search_path;
 
 SELECT bandit_drop(name) FROM dexp3.bandit
-WHERE name IN ('shop', 'slow', 'late', 'short', 'money', 'many') OR name LIKE '<b %';
+WHERE name IN ('shop', 'slow', 'late', 'short', 'tuned', 'untuned', 'money', 'many') OR name LIKE '<b %';
 SET client_min_messages = warning;
 DROP SCHEMA chart CASCADE;
 DROP ROLE regress_dexp3_viewer;

@@ -20,6 +20,7 @@
 
 #include "arguments.h"
 #include "bandit.h"
+#include "chart.h"
 #include "svg.h"
 
 PG_FUNCTION_INFO_V1(bandit_chart);
@@ -57,6 +58,8 @@ typedef struct Chart
 	int32		epoch;
 	double		loss_low;		/* the range of losses */
 	double		loss_high;
+	bool		self_tuned;
+	int			playable;		/* the number of arms that have not retired */
 
 	/* what is in the log */
 	int64		decisions;
@@ -113,6 +116,16 @@ static const char *const loss_query =
 "SELECT ((round - delay - $3) * $5 / $4)::integer,"
 "  coalesce(array_position($6, arm) - 1, cardinality($6)), count(*), sum(loss)"
 " FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2 AND loss IS NOT NULL GROUP BY 1, 2";
+
+/*
+ * The series are what self-tuned needs to tell its regret: the inverse of its gamma,
+ * and the open decisions.
+ */
+static const char *const regret_query =
+"SELECT ((round - $3) * $5 / $4)::integer, series, count(*),"
+"  coalesce(sum(CASE series WHEN 0 THEN 1 / nullif(gamma, 0) ELSE outstanding END), 0)"
+" FROM dexp3.decision CROSS JOIN generate_series(0, 1) AS series"
+" WHERE bandit_id = $1 AND epoch = $2 AND $6 IS NOT NULL GROUP BY 1, 2";
 
 /* $3 the least delay in each column. */
 static const char *const delay_query =
@@ -228,11 +241,11 @@ read_cells(Chart *chart)
 }
 
 /*
- * Count by rounds and arms.  There are about as many columns as decisions in each
+ * Count by rounds and series.  There are about as many columns as decisions in each
  * of them.
  */
 static void
-read_arms(Chart *chart, const char *sql)
+read_rounds(Chart *chart, const char *sql, int nseries)
 {
 	int64		before = chart->first_round - 1;
 	int64		rounds = chart->last_round - before;
@@ -248,7 +261,7 @@ read_arms(Chart *chart, const char *sql)
 	};
 
 	run_query(sql, lengthof(values), types, values);
-	chart->nseries = chart->narms;
+	chart->nseries = nseries;
 	chart->ncolumns = columns;
 	read_cells(chart);
 	for (int i = 0; i < columns; i++)
@@ -282,7 +295,7 @@ draw_share(Chart *chart)
 	Plot	   *plot = &chart->plot;
 	Cell	   *all;
 
-	read_arms(chart, share_query);
+	read_rounds(chart, share_query, chart->narms);
 	all = series_cells(chart, chart->nseries);
 	plot->y = plot_scale(0, 100, 1, 5);
 	for (int arm = chart->narms - 1; arm >= 0; arm--)
@@ -361,7 +374,7 @@ draw_loss(Chart *chart)
 	double		high = chart->loss_low;
 	double		middle;
 
-	read_arms(chart, loss_query);
+	read_rounds(chart, loss_query, chart->narms);
 	if (series_total(chart, chart->nseries).count == 0)
 	{
 		draw_nothing(chart, "feedback");
@@ -506,6 +519,66 @@ draw_delay(Chart *chart)
 	}
 }
 
+/*
+ * Draw what the bandit took its regret to be at each decision.  Its gamma, which tells
+ * its step size, and the number of open decisions are stored with each of them.
+ */
+static void
+draw_regret(Chart *chart)
+{
+	Plot	   *plot = &chart->plot;
+	double		range = chart->loss_high - chart->loss_low;
+	Point		estimate[MAX_COLUMNS + 1];
+	Point		open[MAX_COLUMNS + 1];
+	double		highest = 0;
+	int			n = 0;
+
+	if (!chart->self_tuned)
+	{
+		plot_message(plot, "only a self-tuned bandit tells its regret");
+		return;
+	}
+	read_rounds(chart, regret_query, 2);
+	for (int i = 0; i < chart->ncolumns; i++)
+	{
+		Cell		inverse_gamma = series_cells(chart, 0)[i];
+		Cell		outstanding = series_cells(chart, 1)[i];
+		double		middle = (chart->columns[i].left + chart->columns[i].right) / 2;
+
+		if (inverse_gamma.count == 0)
+			continue;
+		estimate[n].x = open[n].x = middle;
+		open[n].y = range * outstanding.loss / outstanding.count;
+		estimate[n].y = open[n].y + range *
+			fmax(learner_regret_of_gamma(inverse_gamma.loss / inverse_gamma.count,
+										 chart->playable), 0);
+		estimate[n].y = fmin(estimate[n].y, range * middle);
+		open[n].y = fmin(open[n].y, estimate[n].y);
+		highest = fmax(highest, estimate[n].y);
+		n++;
+	}
+	if (n == 0)
+	{
+		draw_nothing(chart, "decisions");
+		return;
+	}
+	/* a line needs two points */
+	estimate[n] = estimate[n - 1];
+	open[n] = open[n - 1];
+	estimate[n].x = open[n].x = plot->x.high;
+	n++;
+
+	plot->y = plot_rounded(plot_scale(0, fmax(highest, range), 0, 5));
+	plot_y_axis(plot, "");
+	draw_round_axis(chart);
+	plot_line(plot, PLOT_MAIN, estimate, n);
+	plot_line(plot, PLOT_COLOURS, open, n);
+	plot_legend(plot, PLOT_MAIN, "estimate",
+				psprintf("%s at the end", number_label(estimate[n - 1].y, plot->y.step / 10)));
+	plot_legend(plot, PLOT_COLOURS, "open decisions",
+				psprintf("%s of it", number_label(open[n - 1].y, plot->y.step / 10)));
+}
+
 /* The kinds of charts, as users name them. */
 typedef struct ChartKind
 {
@@ -519,39 +592,39 @@ static const ChartKind kinds[] =
 	{"share", "share of each arm in the decisions", draw_share},
 	{"loss", "mean loss, by the round of the decision", draw_loss},
 	{"delay", "decisions by how long their feedback was waited for", draw_delay},
+	{"regret", "what the bandit took its regret to be, in units of loss", draw_regret},
 };
 
 /*
- * bandit_chart(bandit, kind)
+ * Return a chart of a bandit as an SVG document.  Its title is the bandit's name if no
+ * other one is given, as XML.
  */
-Datum
-bandit_chart(PG_FUNCTION_ARGS)
+char *
+chart_document(text *name, const char *kind, const char *title)
 {
 	Chart	   *chart = palloc0(sizeof(Chart));
 	const Bandit *bandit;
-	char	   *kind;
 	int			arms;
 	size_t		k = 0;
 
-	check_not_null(fcinfo, 0, "bandit");
-	check_not_null(fcinfo, 1, "kind");
-	kind = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	while (k < lengthof(kinds) && strcmp(kinds[k].name, kind) != 0)
 		k++;
 	if (k == lengthof(kinds))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown kind of chart: \"%s\"", kind),
-				 errhint("The kinds are \"share\", \"loss\" and \"delay\".")));
+				 errhint("The kinds are \"share\", \"loss\", \"delay\" and \"regret\".")));
 
 	/* the queries look up the bandit, too, so keep nothing of it */
-	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE);
+	bandit = bandit_by_name(name, BANDIT_USE);
 	chart->bandit_id = bandit->bandit_id;
 	chart->epoch = bandit->epoch;
 	chart->loss_low = bandit->loss_low;
 	chart->loss_high = bandit->loss_high;
+	chart->self_tuned = bandit->params.algorithm == SELF_TUNED;
+	chart->playable = bandit->playable;
 	arms = bandit->params.arms;
-	plot_init(&chart->plot, xml_text(bandit->name, TITLE_WIDTH),
+	plot_init(&chart->plot, title != NULL ? title : xml_text(bandit->name, TITLE_WIDTH),
 			  kinds[k].subtitle);
 
 	SPI_connect();
@@ -565,6 +638,18 @@ bandit_chart(PG_FUNCTION_ARGS)
 				  psprintf("without %s decisions that were trimmed from the log",
 						   number_label(chart->trimmed, 1)));
 	SPI_finish();
+	return plot_document(&chart->plot);
+}
 
-	PG_RETURN_TEXT_P(cstring_to_text(plot_document(&chart->plot)));
+/*
+ * bandit_chart(bandit, kind)
+ */
+Datum
+bandit_chart(PG_FUNCTION_ARGS)
+{
+	check_not_null(fcinfo, 0, "bandit");
+	check_not_null(fcinfo, 1, "kind");
+	PG_RETURN_TEXT_P(cstring_to_text(chart_document(PG_GETARG_TEXT_PP(0),
+													text_to_cstring(PG_GETARG_TEXT_PP(1)),
+													NULL)));
 }

@@ -198,6 +198,20 @@ my @postgrest = @{ $chapter{'PostgREST'}{sql} };
 my $afterwards = pop @postgrest;
 run_sql($node, $database, $page, @postgrest);
 
+# The page needs a token, for which there is no example, so it is asked for as PostgREST would.
+foreach my $argument ('', q{bandit => 'help'})
+{
+	is( $node->safe_psql(
+			$database, qq{
+BEGIN READ ONLY;
+SET LOCAL ROLE staff;
+SELECT pg_typeof(p), p LIKE '<!DOCTYPE html>%>help<%</html>%' FROM api.bandits($argument) p;
+COMMIT}),
+		'api."text/html"|t', "the page of $argument");
+}
+my (undef, undef, $refused) = $node->psql($database, 'SET ROLE web_anon; SELECT api.bandits()');
+like($refused, qr/permission denied for function bandits/, 'not everybody gets it');
+
 my $postgrest = program('postgrest');
 my $port;
 if (defined $postgrest && defined program('curl'))

@@ -502,6 +502,16 @@ learner_regret_estimate(const Learner *learner, double step_size)
 }
 
 /*
+ * Return what SELF_TUNED took its regret to be, apart from open decisions, when it made
+ * a decision with this gamma.
+ */
+double
+learner_regret_of_gamma(double inverse_gamma, int arms)
+{
+	return log(arms) * (1.5 * GAMMA_SHARE * inverse_gamma - 0.5 * arms);
+}
+
+/*
  * Return the bound on the regret that is proven for what has been seen so far: the
  * number of rounds, the delays, the rounds that were skipped; or, for SELF_TUNED,
  * its step size.  The bound for DADA_IX holds with probability 1 - delta, the others

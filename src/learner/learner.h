@@ -166,6 +166,7 @@ extern double learner_regret_bound(const Learner *learner, double step_size,
 								   double skipped, double longest_delay,
 								   double delta);
 extern double learner_regret_estimate(const Learner *learner, double step_size);
+extern double learner_regret_of_gamma(double inverse_gamma, int arms);
 extern double learner_cost_for(const Learner *learner, double step_size,
 							   double *weights);
 extern void learner_feedback(const Learner *learner, const Ticket *ticket,
