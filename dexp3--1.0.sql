@@ -1205,9 +1205,85 @@ CREATE FUNCTION @extschema@.bandit_regret_estimate(bandit text) RETURNS double p
 COMMENT ON FUNCTION @extschema@.bandit_regret_estimate(text)
 	IS 'what a managed bandit, if it is self-tuned, takes its own regret to be; null for other algorithms';
 
+CREATE FUNCTION dexp3.newest_feedback(bandit text, newest integer) RETURNS TABLE (
+	round bigint,						-- of the decision
+	decided_at timestamptz,
+	delay bigint,
+	duration interval
+)
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'dexp3_newest_feedback';
+
+COMMENT ON FUNCTION dexp3.newest_feedback(text, integer)
+	IS 'how long the newest feedback of a bandit took, among so many of the newest rows of dexp3.feedback';
+
+-- The last of the candidates is the window that was asked about.
+CREATE FUNCTION @extschema@.bandit_delays(
+	bandit text,
+	feedback_window interval DEFAULT NULL,
+	newest integer DEFAULT 10000
+) RETURNS TABLE (
+	quantile double precision,
+	rounds bigint,
+	duration interval,
+	lost double precision,
+	open double precision
+)
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH arrived AS MATERIALIZED (
+		SELECT f.* FROM dexp3.newest_feedback(bandit_delays.bandit, bandit_delays.newest) f),
+	candidate AS (
+		SELECT q.quantile, percentile_disc(q.quantile) WITHIN GROUP (ORDER BY a.duration) AS duration
+		FROM arrived a CROSS JOIN unnest(ARRAY[0.5, 0.75, 0.9, 0.95, 0.99, 1]) AS q (quantile)
+		GROUP BY q.quantile
+		UNION ALL
+		SELECT avg((a.duration <= bandit_delays.feedback_window)::integer), bandit_delays.feedback_window
+		FROM arrived a
+		WHERE bandit_delays.feedback_window IS NOT NULL
+		HAVING count(*) > 0)
+	SELECT c.quantile, percentile_disc(c.quantile) WITHIN GROUP (ORDER BY a.delay), c.duration,
+		avg((a.duration > c.duration)::integer)::double precision,
+		round(extract(epoch FROM c.duration) * (max(a.round) - min(a.round))
+			/ nullif(extract(epoch FROM max(a.decided_at) - min(a.decided_at)), 0))::double precision
+	FROM candidate c CROSS JOIN arrived a
+	GROUP BY c.quantile, c.duration
+	ORDER BY c.duration, c.quantile;
+END;
+
+COMMENT ON FUNCTION @extschema@.bandit_delays(text, interval, integer)
+	IS 'how long the feedback of a managed bandit took, and what a feedback window would lose';
+
+-- The most important comes first.
+CREATE FUNCTION dexp3.advice(bandit text) RETURNS TABLE (severity text, advice text)
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	COST 1000 ROWS 1
+	AS 'MODULE_PATHNAME', 'dexp3_advice';
+
+COMMENT ON FUNCTION dexp3.advice(text) IS 'what is wrong with a bandit, and what to do about it';
+
+CREATE FUNCTION @extschema@.bandit_advice(bandit text DEFAULT NULL) RETURNS TABLE (
+	bandit text,
+	severity text,
+	advice text
+)
+	LANGUAGE sql VOLATILE PARALLEL UNSAFE
+	ROWS 10
+BEGIN ATOMIC
+	SELECT dexp3.bandit_id_of($1) WHERE $1 IS NOT NULL;
+	SELECT b.name, a.severity, a.advice
+	FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.advice(b.name) WITH ORDINALITY AS a (severity, advice, n)
+	WHERE $1 IS NULL OR b.bandit_id = dexp3.bandit_id_of($1)
+	ORDER BY a.severity <> 'problem', b.name, a.n;
+END;
+
+COMMENT ON FUNCTION @extschema@.bandit_advice(text)
+	IS 'what is wrong with a managed bandit, or with any, and what to do about it';
+
 CREATE VIEW dexp3.overview WITH (security_invoker = true) AS
 	SELECT b.name AS bandit, b.algorithm, t.rounds, t.open, t.skipped, t.expired, t.total_delay, t.longest_delay,
-		t.step_size, t.total_loss, t.regret_bound, t.regret_estimate, t.last_decision, t.last_feedback
+		t.step_size, t.total_loss, t.regret_bound, t.regret_estimate, t.last_decision, t.last_feedback,
+		(SELECT a.advice FROM dexp3.advice(b.name) a LIMIT 1) AS advice
 	FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.totals(b.name) t;
 
 COMMENT ON VIEW dexp3.overview IS 'how the bandits that one may use are doing';

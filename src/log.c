@@ -482,6 +482,34 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 	MemoryContextDelete(row_context);
 }
 
+/*
+ * Visit the newest rows of dexp3.feedback of a bandit, the newest first.  At most so
+ * many are looked at, also of those that are not there for us.
+ */
+void
+log_scan_newest(int32 bandit_id, int32 epoch, int max, LogVisitor visit, void *context)
+{
+	RowScan		rows;
+	ScanKeyData keys[2];
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(epoch));
+	begin_rows(&rows, tables()->feedback, tables()->feedback_log_idx, SnapshotSelf,
+			   keys, lengthof(keys));
+	while (max-- > 0 && index_getnext_tid(rows.scan, BackwardScanDirection) != NULL)
+	{
+		FeedbackRow row;
+
+		CHECK_FOR_INTERRUPTS();
+		if (index_fetch_heap(rows.scan, rows.slot))
+		{
+			read_feedback(rows.slot, &row);
+			visit(context, &row);
+		}
+	}
+	end_rows(&rows);
+}
+
 /* ----------
  * Decisions one by one
  * ----------

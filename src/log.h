@@ -42,6 +42,9 @@ extern void log_scan(LogTable table, int32 bandit_id, int32 epoch,
 					 uint64 from, uint64 before, Snapshot snapshot,
 					 LogFilter wanted, LogVisitor visit, void *context);
 
+extern void log_scan_newest(int32 bandit_id, int32 epoch, int max, LogVisitor visit,
+							void *context);
+
 /*
  * Reading decisions one by one, from behind a place.  A row that is not there
  * for us is returned as its place only.

@@ -13,12 +13,14 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
 #include "arguments.h"
 #include "bandit.h"
 #include "compat.h"
 #include "frontier.h"
+#include "log.h"
 #include "sums.h"
 
 PG_FUNCTION_INFO_V1(dexp3_bandit_id_of);
@@ -27,6 +29,7 @@ PG_FUNCTION_INFO_V1(bandit_regret_bound);
 PG_FUNCTION_INFO_V1(bandit_regret_estimate);
 PG_FUNCTION_INFO_V1(dexp3_totals);
 PG_FUNCTION_INFO_V1(dexp3_arm_totals);
+PG_FUNCTION_INFO_V1(dexp3_newest_feedback);
 
 /* How far the probabilities of a policy may be from summing up to 1. */
 #define POLICY_TOLERANCE	1e-6
@@ -287,5 +290,49 @@ dexp3_arm_totals(PG_FUNCTION_ARGS)
 			values[4 + j] = Float8GetDatum(totals_vector(&sums.totals, columns[j])[i]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
+	PG_RETURN_NULL();
+}
+
+static void
+put_feedback(void *context, const void *row)
+{
+	ReturnSetInfo *rsinfo = context;
+	const FeedbackRow *feedback = row;
+	DecisionRow decision;
+	Interval	duration = {0};
+	Datum		values[4];
+	bool		nulls[4] = {0};
+
+	if (feedback->settled_by != SETTLED_BY_FEEDBACK ||
+		!log_find_decision(feedback->decision_id, &decision))
+		return;
+	duration.time = Max(feedback->received_at - decision.decided_at, 0);
+	values[0] = Int64GetDatum(decision.ticket.round);
+	values[1] = TimestampTzGetDatum(decision.decided_at);
+	values[2] = Int64GetDatum(feedback->terms.delay);
+	values[3] = DirectFunctionCall1(interval_justify_hours, IntervalPGetDatum(&duration));
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * dexp3.newest_feedback(bandit, newest): how long it took
+ */
+Datum
+dexp3_newest_feedback(PG_FUNCTION_ARGS)
+{
+	const Bandit *bandit;
+	int32		newest;
+
+	check_not_null(fcinfo, 1, "newest");
+	newest = PG_GETARG_INT32(1);
+	if (newest <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("newest must be positive: %d", newest)));
+	InitMaterializedSRF(fcinfo, 0);
+	bandit = bandit_argument(fcinfo, "dexp3.newest_feedback()");
+	log_lock(AccessShareLock);
+	log_scan_newest(bandit->bandit_id, bandit->epoch, newest, put_feedback,
+					fcinfo->resultinfo);
 	PG_RETURN_NULL();
 }
