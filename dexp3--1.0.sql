@@ -401,6 +401,7 @@ CREATE TABLE dexp3.bandit (
 	half_life interval,
 	cost_offset double precision NOT NULL DEFAULT 0,
 	arms_changed_at timestamptz,
+	goal text,
 	CONSTRAINT bandit_pkey PRIMARY KEY (bandit_id)
 ) PARTITION BY RANGE (bandit_id);
 
@@ -434,6 +435,7 @@ COMMENT ON COLUMN dexp3.bandit.optimism IS 'self-tuned: how much better than the
 COMMENT ON COLUMN dexp3.bandit.half_life IS 'self-tuned: after this time a decision counts half; null: for ever in full';
 COMMENT ON COLUMN dexp3.bandit.cost_offset IS 'self-tuned: what the sum of costs began with, so that a change of arms did not change the step size';
 COMMENT ON COLUMN dexp3.bandit.arms_changed_at IS 'when an arm was last added or retired: the moment that head_start and cost_offset are of';
+COMMENT ON COLUMN dexp3.bandit.goal IS 'reward or loss, if only one kind of feedback is taken; null: both';
 
 CREATE SEQUENCE dexp3.decision_id_seq;
 COMMENT ON SEQUENCE dexp3.decision_id_seq IS 'identifiers of decisions';
@@ -602,6 +604,33 @@ COMMENT ON COLUMN dexp3.checkpoint.events IS 'how many decisions and feedbacks i
 COMMENT ON COLUMN dexp3.checkpoint.written_at IS 'when it was written';
 COMMENT ON COLUMN dexp3.checkpoint.state IS 'the state, in an internal form';
 
+CREATE TABLE dexp3.warning (
+	bandit_id integer,
+	table_owner regrole NOT NULL,
+	number bigint NOT NULL,
+	warned_at timestamptz NOT NULL,
+	role regrole NOT NULL,
+	table_name text NOT NULL,
+	trigger_name name NOT NULL,
+	decision_id bigint,
+	sqlstate text NOT NULL,
+	message text NOT NULL
+);
+
+CREATE INDEX warning_idx ON dexp3.warning (bandit_id, table_owner, number);
+
+COMMENT ON TABLE dexp3.warning IS 'feedback that triggers with ''warn'' could not give; can be removed at any time';
+COMMENT ON COLUMN dexp3.warning.bandit_id IS 'the bandit; null if the decision is of none';
+COMMENT ON COLUMN dexp3.warning.table_owner IS 'the owner of the table with the trigger';
+COMMENT ON COLUMN dexp3.warning.number IS 'counted up for each bandit and table_owner; old rows are removed';
+COMMENT ON COLUMN dexp3.warning.warned_at IS 'when it was';
+COMMENT ON COLUMN dexp3.warning.role IS 'the role that wrote the row';
+COMMENT ON COLUMN dexp3.warning.table_name IS 'the table with the trigger';
+COMMENT ON COLUMN dexp3.warning.trigger_name IS 'the trigger';
+COMMENT ON COLUMN dexp3.warning.decision_id IS 'the decision, if the row named one';
+COMMENT ON COLUMN dexp3.warning.sqlstate IS 'the SQLSTATE of the error that there would have been without ''warn''';
+COMMENT ON COLUMN dexp3.warning.message IS 'and its message';
+
 CREATE FUNCTION dexp3.bandit_changed() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'dexp3_bandit_changed';
 CREATE FUNCTION dexp3.log_arrival() RETURNS trigger
@@ -708,6 +737,16 @@ CREATE FUNCTION dexp3.may_use(bandit_id integer) RETURNS boolean
 
 COMMENT ON FUNCTION dexp3.may_use(integer) IS 'whether the current user may use a bandit';
 
+CREATE FUNCTION dexp3.may_see_warning(bandit_id integer, table_owner regrole) RETURNS boolean
+	LANGUAGE C STABLE PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_may_see_warning';
+
+COMMENT ON FUNCTION dexp3.may_see_warning(integer, regrole)
+	IS 'whether the current user may use a bandit, or has the rights of the owner of a table';
+
+ALTER TABLE dexp3.warning ENABLE ROW LEVEL SECURITY;
+CREATE POLICY may_see ON dexp3.warning FOR SELECT USING (dexp3.may_see_warning(bandit_id, table_owner));
+COMMENT ON POLICY may_see ON dexp3.warning IS 'only warnings about bandits that one may use, or from tables that one owns';
 ALTER TABLE dexp3.bandit ENABLE ROW LEVEL SECURITY;
 ALTER TABLE dexp3.decision ENABLE ROW LEVEL SECURITY;
 ALTER TABLE dexp3.feedback ENABLE ROW LEVEL SECURITY;
@@ -722,7 +761,7 @@ COMMENT ON POLICY may_use ON dexp3.feedback IS 'only bandits that one may use';
 COMMENT ON POLICY may_use ON dexp3.trimmed IS 'only bandits that one may use';
 
 GRANT USAGE ON SCHEMA dexp3 TO PUBLIC;
-GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.trimmed, dexp3.pending TO PUBLIC;
+GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.trimmed, dexp3.pending, dexp3.warning TO PUBLIC;
 GRANT SELECT, INSERT ON dexp3.bandit_rows, dexp3.decision_rows, dexp3.feedback_rows, dexp3.trimmed_rows
 	TO @extowner@ WITH GRANT OPTION;
 GRANT SELECT, UPDATE ON SEQUENCE dexp3.bandit_id_seq, dexp3.decision_id_seq TO @extowner@ WITH GRANT OPTION;
@@ -749,13 +788,14 @@ CREATE FUNCTION bandit_create(
 	loss_range double precision[] DEFAULT '{0,1}',
 	clamp_losses boolean DEFAULT false,
 	optimism double precision DEFAULT 0.25,
-	half_life interval DEFAULT NULL
+	half_life interval DEFAULT NULL,
+	goal text DEFAULT NULL
 ) RETURNS integer
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION bandit_create(text, text[], text, boolean, integer, integer, double precision,
-	interval, double precision, interval, boolean, double precision[], boolean, double precision, interval)
+	interval, double precision, interval, boolean, double precision[], boolean, double precision, interval, text)
 	IS 'make a managed bandit';
 
 CREATE FUNCTION bandit_drop(bandit text) RETURNS void
@@ -853,6 +893,33 @@ COMMENT ON FUNCTION bandit_current_state(text)
 -- Feedback
 --
 
+-- So that bandit_reward takes a boolean, too.  If that had an argument of type boolean,
+-- a call with parameters of unknown type would be ambiguous, which is what many drivers
+-- send.  This type is in the category of numbers, in which double precision is preferred.
+CREATE TYPE dexp3.success;
+
+CREATE FUNCTION dexp3.success_in(cstring) RETURNS dexp3.success
+	LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+	AS 'boolin';
+
+CREATE FUNCTION dexp3.success_out(dexp3.success) RETURNS cstring
+	LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE
+	AS 'boolout';
+
+CREATE TYPE dexp3.success (
+	INPUT = dexp3.success_in,
+	OUTPUT = dexp3.success_out,
+	LIKE = boolean,
+	CATEGORY = 'N'
+);
+
+CREATE CAST (boolean AS dexp3.success) WITHOUT FUNCTION AS IMPLICIT;
+
+COMMENT ON TYPE dexp3.success IS 'a boolean, as bandit_reward takes it';
+COMMENT ON FUNCTION dexp3.success_in(cstring) IS 'I/O';
+COMMENT ON FUNCTION dexp3.success_out(dexp3.success) IS 'I/O';
+COMMENT ON CAST (boolean AS dexp3.success) IS 'the same';
+
 CREATE FUNCTION bandit_feedback(decision_id bigint, loss double precision) RETURNS text
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME';
@@ -866,6 +933,13 @@ CREATE FUNCTION bandit_reward(decision_id bigint, reward double precision) RETUR
 
 COMMENT ON FUNCTION bandit_reward(bigint, double precision)
 	IS 'settle a decision with a reward: the loss is as far from the other end of its range';
+
+CREATE FUNCTION bandit_reward(decision_id bigint, reward dexp3.success) RETURNS text
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'bandit_reward_boolean';
+
+COMMENT ON FUNCTION bandit_reward(bigint, dexp3.success)
+	IS 'settle a decision: true is the best reward there is, false the worst';
 
 CREATE FUNCTION bandit_feedback_trigger() RETURNS trigger
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
@@ -907,6 +981,13 @@ CREATE FUNCTION bandit_reward(bandit text, subject text, reward double precision
 
 COMMENT ON FUNCTION bandit_reward(text, text, double precision)
 	IS 'settle the newest open decision of a subject with a reward';
+
+CREATE FUNCTION bandit_reward(bandit text, subject text, reward dexp3.success) RETURNS text
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'bandit_reward_by_subject_boolean';
+
+COMMENT ON FUNCTION bandit_reward(text, text, dexp3.success)
+	IS 'settle the newest open decision of a subject: true is the best reward there is, false the worst';
 
 --
 -- Upkeep
@@ -1096,7 +1177,8 @@ CREATE FUNCTION dexp3.totals(
 	OUT regret_bound double precision,
 	OUT regret_estimate double precision,
 	OUT last_decision timestamptz,
-	OUT last_feedback timestamptz
+	OUT last_feedback timestamptz,
+	OUT total_reward double precision
 ) RETURNS record
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'dexp3_totals';
@@ -1131,16 +1213,18 @@ CREATE FUNCTION @extschema@.bandit_report(bandit text) RETURNS TABLE (
 	estimate double precision,
 	estimate_low double precision,
 	estimate_high double precision,
-	probability double precision
+	probability double precision,
+	mean_reward double precision,
+	unit text
 )
 	LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
 	SELECT dexp3.bandit_id_of(bandit_report.bandit);
-	SELECT a.name, coalesce(t.decisions, 0), coalesce(t.settled, 0), coalesce(t.open, 0),
-		t.loss / nullif(t.settled, 0), e.estimate,
-		greatest(e.estimate - 1.959964 * e.error, b.loss_range[1]),
-		least(e.estimate + 1.959964 * e.error, b.loss_range[2]),
-		coalesce(p.probability, 0)
+	SELECT a.name, coalesce(t.decisions, 0), coalesce(t.settled, 0), coalesce(t.open, 0), m.loss,
+		CASE b.goal WHEN 'reward' THEN u.both - e.estimate ELSE e.estimate END,
+		CASE b.goal WHEN 'reward' THEN u.both - i.high ELSE i.low END,
+		CASE b.goal WHEN 'reward' THEN u.both - i.low ELSE i.high END,
+		coalesce(p.probability, 0), u.both - m.loss, coalesce(b.goal, 'loss')
 	FROM dexp3.bandit b
 		CROSS JOIN LATERAL unnest(b.arms) WITH ORDINALITY AS a (name, arm)
 		LEFT JOIN dexp3.arm_totals(bandit_report.bandit) t ON t.arm = a.arm
@@ -1148,9 +1232,16 @@ BEGIN ATOMIC
 			SELECT r AS estimate, sqrt(greatest(t.weighted2 - 2 * r * t.weighted_inverse + r * r * t.inverse2, 0)
 				* t.settled / nullif(t.settled - 1, 0)) / nullif(t.inverse, 0) AS error
 			FROM (SELECT CASE WHEN abs(t.weighted) > 1e-150 THEN t.weighted ELSE 0 END / nullif(t.inverse, 0) AS r) s) e
+		CROSS JOIN LATERAL (
+			SELECT greatest(e.estimate - 1.959964 * e.error, b.loss_range[1]) AS low,
+				least(e.estimate + 1.959964 * e.error, b.loss_range[2]) AS high) i
+		CROSS JOIN LATERAL (SELECT t.loss / nullif(t.settled, 0) AS loss) m
+		-- a loss and the reward that it is make this together
+		CROSS JOIN LATERAL (SELECT b.loss_range[1] + b.loss_range[2] AS both) u
 		LEFT JOIN @extschema@.bandit_probabilities(bandit_report.bandit) p ON p.arm = a.name
 	WHERE b.bandit_id = dexp3.bandit_id_of(bandit_report.bandit)
-	ORDER BY a.arm;
+	-- with a goal, the best at the top
+	ORDER BY b.goal IS NOT NULL AND a.name = ANY (b.retired), CASE WHEN b.goal IS NOT NULL THEN e.estimate END, a.arm;
 END;
 
 COMMENT ON FUNCTION @extschema@.bandit_report(text) IS 'what is known about each arm of a managed bandit';
@@ -1159,7 +1250,10 @@ CREATE FUNCTION @extschema@.bandit_evaluate(bandit text, policy double precision
 	estimator text,
 	loss double precision,
 	loss_low double precision,
-	loss_high double precision
+	loss_high double precision,
+	reward double precision,
+	reward_low double precision,
+	reward_high double precision
 )
 	LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
@@ -1177,15 +1271,21 @@ BEGIN ATOMIC
 			sum(weight * weight * weighted2) AS weighted2,
 			sum(weight * weight * weighted_inverse) AS weighted_inverse,
 			sum(weight * weight * inverse2) AS inverse2
-		FROM share)
-	SELECT 'ips', m, m - 1.959964 * error, m + 1.959964 * error
-	FROM total, LATERAL (SELECT weighted / n AS m) s,
-		LATERAL (SELECT sqrt(greatest(weighted2 / n - m * m, 0) / nullif(n - 1, 0)) AS error) e
-	UNION ALL
-	SELECT 'self-normalised', r, r - 1.959964 * error, r + 1.959964 * error
-	FROM total, LATERAL (SELECT weighted / inverse AS r) s,
-		LATERAL (SELECT sqrt(greatest(weighted2 - 2 * r * weighted_inverse + r * r * inverse2, 0)
-			* n / nullif(n - 1, 0)) / inverse AS error) e;
+		FROM share),
+	estimate AS (
+		SELECT 'ips' AS estimator, m AS loss, error
+		FROM total, LATERAL (SELECT weighted / n AS m) s,
+			LATERAL (SELECT sqrt(greatest(weighted2 / n - m * m, 0) / nullif(n - 1, 0)) AS error) e
+		UNION ALL
+		SELECT 'self-normalised', r, error
+		FROM total, LATERAL (SELECT weighted / inverse AS r) s,
+			LATERAL (SELECT sqrt(greatest(weighted2 - 2 * r * weighted_inverse + r * r * inverse2, 0)
+				* n / nullif(n - 1, 0)) / inverse AS error) e)
+	SELECT e.estimator, e.loss, i.low, i.high, u.both - e.loss, u.both - i.high, u.both - i.low
+	FROM dexp3.bandit b CROSS JOIN estimate e
+		CROSS JOIN LATERAL (SELECT e.loss - 1.959964 * e.error AS low, e.loss + 1.959964 * e.error AS high) i
+		CROSS JOIN LATERAL (SELECT b.loss_range[1] + b.loss_range[2] AS both) u
+	WHERE b.bandit_id = dexp3.bandit_id_of(bandit_evaluate.bandit);
 END;
 
 COMMENT ON FUNCTION @extschema@.bandit_evaluate(text, double precision[])
@@ -1280,11 +1380,25 @@ END;
 COMMENT ON FUNCTION @extschema@.bandit_advice(text)
 	IS 'what is wrong with a managed bandit, or with any, and what to do about it';
 
+-- Warnings about a bandit that one may not use, or that there is none of, have a row of
+-- their own, without a bandit.
 CREATE VIEW dexp3.overview WITH (security_invoker = true) AS
+	WITH recent AS (
+		SELECT w.bandit_id, count(*) AS warnings
+		FROM dexp3.warning w
+		WHERE w.warned_at > now() - interval '7 days'
+		GROUP BY w.bandit_id)
 	SELECT b.name AS bandit, b.algorithm, t.rounds, t.open, t.skipped, t.expired, t.total_delay, t.longest_delay,
 		t.step_size, t.total_loss, t.regret_bound, t.regret_estimate, t.last_decision, t.last_feedback,
-		(SELECT a.advice FROM dexp3.advice(b.name) a LIMIT 1) AS advice
-	FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.totals(b.name) t;
+		(SELECT a.advice FROM dexp3.advice(b.name) a LIMIT 1) AS advice,
+		b.goal, t.total_reward, coalesce(w.warnings, 0) AS warnings
+	FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.totals(b.name) t LEFT JOIN recent w USING (bandit_id)
+	UNION ALL
+	SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+		sum(w.warnings)::bigint
+	FROM recent w
+	WHERE NOT EXISTS (SELECT FROM dexp3.bandit b WHERE b.bandit_id = w.bandit_id)
+	HAVING count(*) > 0;
 
 COMMENT ON VIEW dexp3.overview IS 'how the bandits that one may use are doing';
 

@@ -43,7 +43,8 @@ WHERE callers = 'everybody' AND proname NOT LIKE 'bandit\_state\_%' ORDER BY nam
 -- Nothing runs with the rights of somebody else, or has a search_path to attack:
 -- everything is C, or SQL that was parsed when it was made.
 SELECT name, lanname FROM function
-WHERE CASE lanname WHEN 'c' THEN probin <> '$libdir/dexp3' WHEN 'sql' THEN prosqlbody IS NULL ELSE true END;
+WHERE CASE lanname WHEN 'c' THEN probin <> '$libdir/dexp3' WHEN 'sql' THEN prosqlbody IS NULL
+          ELSE (name, lanname) NOT IN (('dexp3.success_in(cstring)', 'internal'), ('dexp3.success_out(dexp3.success)', 'internal')) END;
 SELECT name FROM function WHERE lanname <> 'c' ORDER BY name COLLATE "C";
 SELECT name FROM function
 WHERE prosecdef AND NOT EXISTS (SELECT FROM unnest(proconfig) setting WHERE setting LIKE 'search\_path=%');

@@ -24,7 +24,7 @@ WHERE p.proname IN ('bandit_create', 'bandit_drop', 'bandit_reset', 'bandit_gran
                     'bandit_choose', 'bandit_choose_each', 'bandit_feedback', 'bandit_reward',
                     'bandit_feedback_trigger', 'bandit_current_state')
    OR p.proname = 'bandit_probabilities' AND p.proargtypes = ARRAY['text'::regtype]::oidvector
-ORDER BY p.proname;
+ORDER BY p.proname, p.oid;
 
 -- The columns that users may rely on
 SELECT c.name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS not_null

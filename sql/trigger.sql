@@ -488,7 +488,7 @@ FROM unnest(ARRAY['', '''decision''', '''decision'', ''loss'', ''reward'', ''x''
                   '''missing'', ''loss''', '''decision'', ''missing''', '''Decision'', ''loss''', ''''', ''loss''', '''decision'', ''''',
                   '''ctid'', ''loss''', '''decision'', ''tableoid''',
                   '''note'', ''loss''', '''loss'', ''loss''', '''day'', ''loss''', '''yes'', ''loss''',
-                  '''decision'', ''note''', '''decision'', ''day''', '''decision'', ''yes''', '''decision'', ''numbers''',
+                  '''decision'', ''note''', '''decision'', ''day''', '''decision'', ''numbers''',
                   '''decision'', ''rate''', '''decision'', ''note'', ''reward''']) arguments;
 -- also without any row
 INSERT INTO wrong (what, dml, ddl)

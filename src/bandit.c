@@ -38,6 +38,7 @@
 #include "tables.h"
 
 PG_FUNCTION_INFO_V1(dexp3_may_use);
+PG_FUNCTION_INFO_V1(dexp3_may_see_warning);
 
 /* When the cache has become as large as this it starts afresh. */
 #define MAX_CACHE_SIZE		(4 * 1024 * 1024)
@@ -247,12 +248,28 @@ bandit_microseconds(const Interval *interval)
 	return result;
 }
 
+/*
+ * Find out what a goal is called; false if there is none of that name.
+ */
+bool
+goal_by_name(const char *name, Goal *goal)
+{
+	if (strcmp(name, "loss") == 0)
+		*goal = GOAL_LOSS;
+	else if (strcmp(name, "reward") == 0)
+		*goal = GOAL_REWARD;
+	else
+		return false;
+	return true;
+}
+
 static bool
 may_be_null(int attno)
 {
 	return attno == Anum_bandit_max_delay || attno == Anum_bandit_feedback_window ||
 		attno == Anum_bandit_retention || attno == Anum_bandit_optimism ||
-		attno == Anum_bandit_half_life || attno == Anum_bandit_arms_changed_at;
+		attno == Anum_bandit_half_life || attno == Anum_bandit_arms_changed_at ||
+		attno == Anum_bandit_goal;
 }
 
 static void
@@ -342,6 +359,10 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	bandit->loss_low = DatumGetFloat8(loss_range[0]);
 	bandit->loss_high = DatumGetFloat8(loss_range[1]);
 	bandit->clamp_losses = DatumGetBool(values[Anum_bandit_clamp_losses - 1]);
+
+	if (!nulls[Anum_bandit_goal - 1] &&
+		!goal_by_name(TextDatumGetCString(values[Anum_bandit_goal - 1]), &bandit->goal))
+		wrong_row("its goal is unknown");
 
 	bandit->retired = read_retired(bandit, values[Anum_bandit_retired - 1]);
 	bandit->head_start = read_head_start(values[Anum_bandit_head_start - 1], params->arms);
@@ -533,6 +554,19 @@ dexp3_may_use(PG_FUNCTION_ARGS)
 	const BanditRights *rights = rights_by_id(PG_GETARG_INT32(0));
 
 	PG_RETURN_BOOL(rights != NULL ? rights_allow(rights, BANDIT_USE) : superuser());
+}
+
+/*
+ * dexp3.may_see_warning(bandit_id, table_owner): likewise for dexp3.warning.  A trigger
+ * is the business of its table's owner, too.
+ */
+Datum
+dexp3_may_see_warning(PG_FUNCTION_ARGS)
+{
+	const Bandit *bandit = PG_ARGISNULL(0) ? NULL : bandit_by_id(PG_GETARG_INT32(0));
+
+	PG_RETURN_BOOL(superuser() || (bandit != NULL && bandit_may(bandit, BANDIT_USE)) ||
+				   (!PG_ARGISNULL(1) && has_privs_of_role(GetUserId(), PG_GETARG_OID(1))));
 }
 
 /*

@@ -21,6 +21,14 @@ typedef struct BanditRights
 	Role	   *grantees;		/* that may use it */
 } BanditRights;
 
+/* What feedback for a bandit is, if it has been said. */
+typedef enum Goal
+{
+	GOAL_NOT_SAID,
+	GOAL_LOSS,
+	GOAL_REWARD
+} Goal;
+
 /*
  * A row of dexp3.bandit.  It stays valid until the next look-up, so do not keep
  * it across anything that may run user code.
@@ -51,6 +59,7 @@ typedef struct Bandit
 	double		loss_low;		/* the range of losses */
 	double		loss_high;
 	bool		clamp_losses;	/* are losses beyond it moved to its ends? */
+	Goal		goal;
 	BanditRights rights;
 } Bandit;
 
@@ -70,6 +79,14 @@ extern int	bandit_find_arm(const Bandit *bandit, const text *name);
 extern bool bandit_is_retired(const Bandit *bandit, int arm);
 extern int	bandit_compare_names(const text *a, const text *b);
 extern int64 bandit_microseconds(const Interval *interval);
+extern bool goal_by_name(const char *name, Goal *goal);
+
+/* Turn a loss into a reward, or the other way round. */
+static inline double
+bandit_mirrored(const Bandit *bandit, double value)
+{
+	return bandit->loss_high - value + bandit->loss_low;
+}
 
 /* Scale a loss to [0, 1]. */
 static inline double

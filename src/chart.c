@@ -30,9 +30,9 @@ PG_FUNCTION_INFO_V1(bandit_chart);
 /* Series of arms: with more arms than colours, the last one is all others. */
 #define MAX_SERIES		PLOT_COLOURS
 
-/* A line has at most so many points, each the mean of at least so many losses. */
+/* A line has at most so many points, each the mean of at least so many outcomes. */
 #define LINE_POINTS		25
-#define LINE_LOSSES		40
+#define LINE_OUTCOMES	40
 
 /* Up to this, each delay has a bar of its own; shorter axes look odd. */
 #define LONGEST_EXACT_DELAY		30
@@ -45,21 +45,23 @@ PG_FUNCTION_INFO_V1(bandit_chart);
 #define TITLE_WIDTH		60
 #define LEGEND_WIDTH	18
 
-/* One column of one series: decisions, and the sum of their losses. */
+/* One column of one series: decisions, and the sum of something about them. */
 typedef struct Cell
 {
 	int64		count;
-	double		loss;
+	double		sum;
 } Cell;
 
 typedef struct Chart
 {
 	int32		bandit_id;
 	int32		epoch;
-	double		loss_low;		/* the range of losses */
+	double		loss_low;		/* the range of losses, and of rewards */
 	double		loss_high;
 	bool		self_tuned;
 	int			playable;		/* the number of arms that have not retired */
+	bool		rewards;		/* are outcomes shown as rewards? */
+	bool		best_first;		/* is the best arm on top of the legend? */
 
 	/* what is in the log */
 	int64		decisions;
@@ -112,7 +114,7 @@ static const char *const share_query =
 "  coalesce(array_position($6, arm) - 1, cardinality($6)), count(*), 0::float8"
 " FROM dexp3.decision WHERE bandit_id = $1 AND epoch = $2 GROUP BY 1, 2";
 
-static const char *const loss_query =
+static const char *const outcome_query =
 "SELECT ((round - delay - $3) * $5 / $4)::integer,"
 "  coalesce(array_position($6, arm) - 1, cardinality($6)), count(*), sum(loss)"
 " FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2 AND loss IS NOT NULL GROUP BY 1, 2";
@@ -207,7 +209,7 @@ series_total(const Chart *chart, int series)
 	for (int i = 0; i < chart->ncolumns; i++)
 	{
 		total.count += cells[i].count;
-		total.loss += cells[i].loss;
+		total.sum += cells[i].sum;
 	}
 	return total;
 }
@@ -228,7 +230,7 @@ read_cells(Chart *chart)
 		int			series = DatumGetInt32(result_value(row, 2));
 		Cell		cell = {
 			.count = DatumGetInt64(result_value(row, 3)),
-			.loss = DatumGetFloat8(result_value(row, 4))
+			.sum = DatumGetFloat8(result_value(row, 4))
 		};
 
 		/* somebody may have changed rows of the log */
@@ -236,7 +238,7 @@ read_cells(Chart *chart)
 			continue;
 		series_cells(chart, series)[column] = cell;
 		all[column].count += cell.count;
-		all[column].loss += cell.loss;
+		all[column].sum += cell.sum;
 	}
 }
 
@@ -319,17 +321,17 @@ draw_share(Chart *chart)
 }
 
 /*
- * Make a line of the mean losses of a series, and return the number of points.
+ * Make a line of the mean outcomes of a series, and return the number of points.
  *
- * Each point stands for about the same number of losses, so that arms that are
+ * Each point stands for about the same number of them, so that arms that are
  * seldom chosen have fewer points, not wilder ones.
  */
 static int
-mean_losses(Chart *chart, int series, Point *points)
+mean_outcomes(Chart *chart, int series, Point *points)
 {
 	Cell	   *cells = series_cells(chart, series);
 	int64		left = series_total(chart, series).count;
-	int64		wanted = Max(left / LINE_POINTS, LINE_LOSSES);
+	int64		wanted = Max(left / LINE_POINTS, LINE_OUTCOMES);
 	Cell		sum = {0};
 	double		x = 0;
 	int			n = 0;
@@ -337,14 +339,14 @@ mean_losses(Chart *chart, int series, Point *points)
 	for (int i = 0; i < chart->ncolumns; i++)
 	{
 		sum.count += cells[i].count;
-		sum.loss += cells[i].loss;
+		sum.sum += cells[i].sum;
 		x += cells[i].count * (chart->columns[i].left + chart->columns[i].right) / 2;
 		left -= cells[i].count;
 		/* what is left over at the end belongs to the last point */
 		if (left == 0 ? sum.count > 0 : sum.count >= wanted && left >= wanted)
 		{
 			points[n].x = x / sum.count;
-			points[n].y = sum.loss / sum.count;
+			points[n].y = sum.sum / sum.count;
 			n++;
 			memset(&sum, 0, sizeof(sum));
 			x = 0;
@@ -361,11 +363,63 @@ mean_losses(Chart *chart, int series, Point *points)
 }
 
 /*
- * Draw the mean loss of each arm, and of all.
+ * Turn the losses in the grid into rewards.
  */
 static void
-draw_loss(Chart *chart)
+mirror_cells(Chart *chart)
 {
+	for (int i = 0; i < (chart->nseries + 1) * chart->ncolumns; i++)
+	{
+		Cell	   *cell = &chart->cells[i];
+
+		cell->sum = cell->count * (chart->loss_low + chart->loss_high) - cell->sum;
+	}
+}
+
+/*
+ * Put the arms into the order of the legend: those with outcomes first and, if the
+ * bandit has a goal, the best of them on top.
+ */
+static void
+order_arms(const Chart *chart, int *order)
+{
+	for (int arm = 0; arm < chart->narms; arm++)
+	{
+		Cell		total = series_total(chart, arm);
+		int			place = arm;
+
+		for (; place > 0 && chart->best_first && total.count > 0; place--)
+		{
+			Cell		above = series_total(chart, order[place - 1]);
+			double		difference = above.count == 0 ? 1 :
+				above.sum / above.count - total.sum / total.count;
+
+			if (above.count > 0 && (chart->rewards ? difference >= 0 : difference <= 0))
+				break;
+			order[place] = order[place - 1];
+		}
+		order[place] = arm;
+	}
+}
+
+static void
+add_outcome_legend(Chart *chart, int colour, int series)
+{
+	Cell		total = series_total(chart, series);
+
+	plot_legend(&chart->plot, colour, colour == PLOT_MAIN ? "all arms" : chart->names[series],
+				total.count == 0 ? "no feedback" :
+				psprintf("%s on average", number_label(total.sum / total.count,
+													   chart->plot.y.step / 10)));
+}
+
+/*
+ * Draw the mean loss, or reward, of each arm, and of all.
+ */
+static void
+draw_outcome(Chart *chart)
+{
+	int			order[MAX_SERIES];
 	Plot	   *plot = &chart->plot;
 	Point		points[MAX_SERIES + 1][LINE_POINTS + 1];
 	int			npoints[MAX_SERIES + 1];
@@ -374,7 +428,9 @@ draw_loss(Chart *chart)
 	double		high = chart->loss_low;
 	double		middle;
 
-	read_rounds(chart, loss_query, chart->narms);
+	read_rounds(chart, outcome_query, chart->narms);
+	if (chart->rewards)
+		mirror_cells(chart);
 	if (series_total(chart, chart->nseries).count == 0)
 	{
 		draw_nothing(chart, "feedback");
@@ -382,7 +438,7 @@ draw_loss(Chart *chart)
 	}
 	for (int series = 0; series <= chart->nseries; series++)
 	{
-		npoints[series] = mean_losses(chart, series, points[series]);
+		npoints[series] = mean_outcomes(chart, series, points[series]);
 		for (int i = 0; i < npoints[series]; i++)
 		{
 			low = fmin(low, points[series][i].y);
@@ -401,14 +457,13 @@ draw_loss(Chart *chart)
 	for (int colour = PLOT_MAIN; colour <= chart->nseries; colour++)
 	{
 		int			series = (colour + chart->nseries) % (chart->nseries + 1);
-		Cell		total = series_total(chart, series);
 
 		plot_line(plot, colour, points[series], npoints[series]);
-		plot_legend(plot, colour, colour == PLOT_MAIN ? "all arms" : chart->names[series],
-					total.count == 0 ? "no feedback" :
-					psprintf("%s on average", number_label(total.loss / total.count,
-														   plot->y.step / 10)));
 	}
+	add_outcome_legend(chart, PLOT_MAIN, chart->nseries);
+	order_arms(chart, order);
+	for (int i = 0; i < chart->narms; i++)
+		add_outcome_legend(chart, order[i] + 1, order[i]);
 }
 
 /*
@@ -548,9 +603,9 @@ draw_regret(Chart *chart)
 		if (inverse_gamma.count == 0)
 			continue;
 		estimate[n].x = open[n].x = middle;
-		open[n].y = range * outstanding.loss / outstanding.count;
+		open[n].y = range * outstanding.sum / outstanding.count;
 		estimate[n].y = open[n].y + range *
-			fmax(learner_regret_of_gamma(inverse_gamma.loss / inverse_gamma.count,
+			fmax(learner_regret_of_gamma(inverse_gamma.sum / inverse_gamma.count,
 										 chart->playable), 0);
 		estimate[n].y = fmin(estimate[n].y, range * middle);
 		open[n].y = fmin(open[n].y, estimate[n].y);
@@ -584,15 +639,19 @@ typedef struct ChartKind
 {
 	const char *name;
 	const char *subtitle;
+	const char *reward_subtitle;	/* if it shows rewards */
 	void		(*draw) (Chart *chart);
 } ChartKind;
 
 static const ChartKind kinds[] =
 {
-	{"share", "share of each arm in the decisions", draw_share},
-	{"loss", "mean loss, by the round of the decision", draw_loss},
-	{"delay", "decisions by how long their feedback was waited for", draw_delay},
-	{"regret", "what the bandit took its regret to be, in units of loss", draw_regret},
+	{"share", "share of each arm in the decisions", NULL, draw_share},
+	{"loss", "mean loss, by the round of the decision",
+	"mean reward, by the round of the decision", draw_outcome},
+	{"reward", "mean loss, by the round of the decision",
+	"mean reward, by the round of the decision", draw_outcome},
+	{"delay", "decisions by how long their feedback was waited for", NULL, draw_delay},
+	{"regret", "what the bandit took its regret to be, in units of loss", NULL, draw_regret},
 };
 
 /*
@@ -613,7 +672,7 @@ chart_document(text *name, const char *kind, const char *title)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown kind of chart: \"%s\"", kind),
-				 errhint("The kinds are \"share\", \"loss\", \"delay\" and \"regret\".")));
+				 errhint("The kinds are \"share\", \"loss\", \"reward\", \"delay\" and \"regret\".")));
 
 	/* the queries look up the bandit, too, so keep nothing of it */
 	bandit = bandit_by_name(name, BANDIT_USE);
@@ -623,9 +682,14 @@ chart_document(text *name, const char *kind, const char *title)
 	chart->loss_high = bandit->loss_high;
 	chart->self_tuned = bandit->params.algorithm == SELF_TUNED;
 	chart->playable = bandit->playable;
+	chart->best_first = bandit->goal != GOAL_NOT_SAID;
+	/* the goal decides; without one, the name of the chart */
+	chart->rewards = kinds[k].reward_subtitle != NULL &&
+		(bandit->goal == GOAL_NOT_SAID ? strcmp(kind, "reward") == 0 :
+		 bandit->goal == GOAL_REWARD);
 	arms = bandit->params.arms;
 	plot_init(&chart->plot, title != NULL ? title : xml_text(bandit->name, TITLE_WIDTH),
-			  kinds[k].subtitle);
+			  chart->rewards ? kinds[k].reward_subtitle : kinds[k].subtitle);
 
 	SPI_connect();
 	read_contents(chart, arms);

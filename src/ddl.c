@@ -57,6 +57,7 @@ enum
 	ARG_CLAMP_LOSSES,
 	ARG_OPTIMISM,
 	ARG_HALF_LIFE,
+	ARG_GOAL,
 	NUM_ARGS
 };
 
@@ -223,6 +224,25 @@ check_settings(FunctionCallInfo fcinfo)
 	return missing;
 }
 
+/*
+ * Check what feedback shall be, which may be null.
+ */
+static void
+check_goal(FunctionCallInfo fcinfo, int n)
+{
+	char	   *name;
+	Goal		goal;
+
+	if (PG_ARGISNULL(n))
+		return;
+	name = text_to_cstring(PG_GETARG_TEXT_PP(n));
+	if (!goal_by_name(name, &goal))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unknown goal: \"%s\"", name),
+				 errhint("The goals are \"reward\" and \"loss\".")));
+}
+
 static void
 read_bandit_id(void *context, HeapTuple tuple, TupleDesc tupdesc)
 {
@@ -234,7 +254,7 @@ read_bandit_id(void *context, HeapTuple tuple, TupleDesc tupdesc)
 /*
  * bandit_create(bandit, arms, algorithm, skipping, patience, max_delay, step_scale,
  *	feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses, optimism,
- *	half_life)
+ *	half_life, goal)
  */
 Datum
 bandit_create(PG_FUNCTION_ARGS)
@@ -245,7 +265,7 @@ bandit_create(PG_FUNCTION_ARGS)
 	Oid			types[NUM_ARGS + 1] = {
 		TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID, INT4OID, FLOAT8OID,
 		INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID, FLOAT8OID,
-		INTERVALOID, TEXTOID
+		INTERVALOID, TEXTOID, TEXTOID
 	};
 	Datum		values[NUM_ARGS + 1];
 	char		nulls[NUM_ARGS + 1];
@@ -258,6 +278,7 @@ bandit_create(PG_FUNCTION_ARGS)
 					&params);
 	check_half_life(fcinfo, &params);
 	missing = check_settings(fcinfo);
+	check_goal(fcinfo, ARG_GOAL);
 
 	for (int i = 0; i < NUM_ARGS; i++)
 	{
@@ -275,9 +296,9 @@ bandit_create(PG_FUNCTION_ARGS)
 	if (run_as_owner("INSERT INTO dexp3.bandit_rows"
 					 " (bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale,"
 					 " feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses,"
-					 " optimism, half_life, owner)"
+					 " optimism, half_life, goal, owner)"
 					 " VALUES (nextval('dexp3.bandit_id_seq'), $1, ($2)[:], $3, $4, $5, $6, $7,"
-					 " $8, $9, $10, $11, ($12)[:], $13, $14, $15, $16::dexp3.role)"
+					 " $8, $9, $10, $11, ($12)[:], $13, $14, $15, $16, $17::dexp3.role)"
 					 " ON CONFLICT (name) DO NOTHING RETURNING bandit_id",
 					 NUM_ARGS + 1, types, values, nulls,
 					 read_bandit_id, &bandit_id) == 0)
@@ -343,6 +364,8 @@ bandit_drop(PG_FUNCTION_ARGS)
 	}
 	PG_END_TRY();
 	own_disturb(bandit_id, epoch);
+	(void) run_as_owner("DELETE FROM dexp3.warning WHERE bandit_id = $1",
+						1, types, values, NULL, NULL, NULL);
 	checkpoint_remove(bandit_id);
 	PG_RETURN_VOID();
 }

@@ -14,8 +14,10 @@
 
 PG_FUNCTION_INFO_V1(bandit_feedback);
 PG_FUNCTION_INFO_V1(bandit_reward);
+PG_FUNCTION_INFO_V1(bandit_reward_boolean);
 PG_FUNCTION_INFO_V1(bandit_feedback_by_subject);
 PG_FUNCTION_INFO_V1(bandit_reward_by_subject);
+PG_FUNCTION_INFO_V1(bandit_reward_by_subject_boolean);
 
 /*
  * How many decisions of a subject are looked at, in search of an open one: its
@@ -36,13 +38,27 @@ outcome_text(FeedbackOutcome outcome)
 	return CStringGetTextDatum(names[outcome]);
 }
 
-static Datum
-feedback_by_id(FunctionCallInfo fcinfo, FeedbackKind kind)
+/*
+ * Read a loss or a reward: a number or, for rewards, a boolean.
+ */
+static Feedback
+argument_feedback(FunctionCallInfo fcinfo, int n, FeedbackKind kind, bool is_boolean)
 {
+	Feedback	feedback = {.kind = kind,.is_boolean = is_boolean};
+
+	check_not_null(fcinfo, n, kind == IS_LOSS ? "loss" : "reward");
+	feedback.value = is_boolean ? (double) PG_GETARG_BOOL(n) : PG_GETARG_FLOAT8(n);
+	return feedback;
+}
+
+static Datum
+feedback_by_id(FunctionCallInfo fcinfo, FeedbackKind kind, bool is_boolean)
+{
+	Feedback	feedback;
+
 	check_not_null(fcinfo, 0, "decision_id");
-	check_not_null(fcinfo, 1, kind == IS_LOSS ? "loss" : "reward");
-	PG_RETURN_DATUM(outcome_text(settle_by_feedback(PG_GETARG_INT64(0),
-													PG_GETARG_FLOAT8(1), kind)));
+	feedback = argument_feedback(fcinfo, 1, kind, is_boolean);
+	PG_RETURN_DATUM(outcome_text(settle_by_feedback(PG_GETARG_INT64(0), &feedback)));
 }
 
 /*
@@ -51,7 +67,7 @@ feedback_by_id(FunctionCallInfo fcinfo, FeedbackKind kind)
 Datum
 bandit_feedback(PG_FUNCTION_ARGS)
 {
-	return feedback_by_id(fcinfo, IS_LOSS);
+	return feedback_by_id(fcinfo, IS_LOSS, false);
 }
 
 /*
@@ -60,7 +76,16 @@ bandit_feedback(PG_FUNCTION_ARGS)
 Datum
 bandit_reward(PG_FUNCTION_ARGS)
 {
-	return feedback_by_id(fcinfo, IS_REWARD);
+	return feedback_by_id(fcinfo, IS_REWARD, false);
+}
+
+/*
+ * bandit_reward(decision_id, boolean)
+ */
+Datum
+bandit_reward_boolean(PG_FUNCTION_ARGS)
+{
+	return feedback_by_id(fcinfo, IS_REWARD, true);
 }
 
 /* ----------
@@ -101,8 +126,9 @@ any_decision(void *context pg_attribute_unused(),
  * about its newest decision.
  */
 static Datum
-feedback_by_subject(FunctionCallInfo fcinfo, FeedbackKind kind)
+feedback_by_subject(FunctionCallInfo fcinfo, FeedbackKind kind, bool is_boolean)
 {
+	Feedback	feedback;
 	FeedbackOutcome outcome;
 	DecisionRow row;
 	text	   *subject;
@@ -110,7 +136,7 @@ feedback_by_subject(FunctionCallInfo fcinfo, FeedbackKind kind)
 
 	check_not_null(fcinfo, 0, "bandit");
 	check_not_null(fcinfo, 1, "subject");
-	check_not_null(fcinfo, 2, kind == IS_LOSS ? "loss" : "reward");
+	feedback = argument_feedback(fcinfo, 2, kind, is_boolean);
 	check_may_write("bandit_feedback()");
 	subject = argument_subject(fcinfo, 1);
 	(void) log_lock(RowExclusiveLock);
@@ -127,7 +153,7 @@ feedback_by_subject(FunctionCallInfo fcinfo, FeedbackKind kind)
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("bandit \"%s\" has no decision for subject \"%s\"",
 							text_to_cstring(bandit->name), text_to_cstring(subject))));
-		outcome = settle_by_feedback(row.decision_id, PG_GETARG_FLOAT8(2), kind);
+		outcome = settle_by_feedback(row.decision_id, &feedback);
 
 		/* if somebody else was quicker, there may be an older one */
 	} while (found && outcome != FEEDBACK_APPLIED);
@@ -140,7 +166,7 @@ feedback_by_subject(FunctionCallInfo fcinfo, FeedbackKind kind)
 Datum
 bandit_feedback_by_subject(PG_FUNCTION_ARGS)
 {
-	return feedback_by_subject(fcinfo, IS_LOSS);
+	return feedback_by_subject(fcinfo, IS_LOSS, false);
 }
 
 /*
@@ -149,5 +175,14 @@ bandit_feedback_by_subject(PG_FUNCTION_ARGS)
 Datum
 bandit_reward_by_subject(PG_FUNCTION_ARGS)
 {
-	return feedback_by_subject(fcinfo, IS_REWARD);
+	return feedback_by_subject(fcinfo, IS_REWARD, false);
+}
+
+/*
+ * bandit_reward(bandit, subject, boolean)
+ */
+Datum
+bandit_reward_by_subject_boolean(PG_FUNCTION_ARGS)
+{
+	return feedback_by_subject(fcinfo, IS_REWARD, true);
 }

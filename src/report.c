@@ -225,8 +225,9 @@ dexp3_totals(PG_FUNCTION_ARGS)
 	Learner		learner;
 	Regret		regret;
 	TupleDesc	tupdesc;
-	Datum		values[12];
-	bool		nulls[12] = {0};
+	Datum		values[13];
+	bool		nulls[13] = {0};
+	double		settled = 0;
 	double		loss = 0;
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
@@ -237,7 +238,10 @@ dexp3_totals(PG_FUNCTION_ARGS)
 	find_regret(&sums, bandit, &learner, DEFAULT_DELTA, &regret);
 	counts = &sums.totals.counts;
 	for (int i = 0; i < sums.totals.arms; i++)
+	{
+		settled += totals_vector(&sums.totals, ARM_SETTLED)[i];
 		loss += totals_vector(&sums.totals, ARM_LOSS)[i];
+	}
 
 	values[0] = Int64GetDatum(counts->decisions);
 	values[1] = Int64GetDatum(Max(counts->decisions - counts->closed, 0));
@@ -256,6 +260,7 @@ dexp3_totals(PG_FUNCTION_ARGS)
 	nulls[10] = counts->last_decision == DT_NOBEGIN;
 	values[11] = TimestampTzGetDatum(counts->last_feedback);
 	nulls[11] = counts->last_feedback == DT_NOBEGIN;
+	values[12] = Float8GetDatum(settled * (bandit->loss_low + bandit->loss_high) - loss);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
 }
 

@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -314,14 +315,38 @@ settle_all_expired(const Bandit *bandit)
  */
 
 /*
+ * Complain about a loss if rewards are wanted, and the other way round.
+ */
+static void
+check_kind(const Bandit *bandit, FeedbackKind kind)
+{
+	if (bandit->goal == (kind == IS_LOSS ? GOAL_REWARD : GOAL_LOSS))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg(kind == IS_LOSS ?
+						"bandit \"%s\" takes rewards, not losses" :
+						"bandit \"%s\" takes losses, not rewards",
+						text_to_cstring(bandit->name)),
+				 errhint(kind == IS_LOSS ?
+						 "Use bandit_reward(), or bandit_feedback_trigger() with the argument 'reward'." :
+						 "Use bandit_feedback(), or bandit_feedback_trigger() without the argument 'reward'.")));
+}
+
+/*
  * Turn what was given as feedback into a loss in the bandit's units, or complain.
  * A reward r is as good as a loss on the other side of the range is bad.
  */
 static double
-loss_in_range(const Bandit *bandit, double value, FeedbackKind kind)
+loss_of(const Bandit *bandit, const Feedback *feedback)
 {
+	FeedbackKind kind = feedback->kind;
 	double		low = bandit->loss_low;
 	double		high = bandit->loss_high;
+	double		value = feedback->value;
+
+	check_kind(bandit, kind);
+	if (feedback->is_boolean)
+		value = value != 0 ? high : low;
 
 	if (isnan(value) || (!bandit->clamp_losses && (value < low || value > high)))
 		ereport(ERROR,
@@ -330,7 +355,7 @@ loss_in_range(const Bandit *bandit, double value, FeedbackKind kind)
 						kind == IS_LOSS ? "loss" : "reward", number_text(low),
 						number_text(high), number_text(value))));
 	value = Min(Max(value, low), high);
-	return kind == IS_LOSS ? value : high - value + low;
+	return kind == IS_LOSS ? value : bandit_mirrored(bandit, value);
 }
 
 static FeedbackOutcome
@@ -366,36 +391,64 @@ find_decision(int64 decision_id, DecisionRow *row, bool *is_removed, SettledBy *
 }
 
 /*
- * Settle a decision with what was given as feedback.
+ * Return the bandit of a decision, whoever may use it; 0 if there is none.
  */
-FeedbackOutcome
-settle_by_feedback(int64 decision_id, double value, FeedbackKind kind)
+int32
+settle_bandit_of(int64 decision_id)
+{
+	DecisionRow row = {0};
+	SettledBy	removed;
+
+	if (!log_find_decision(decision_id, &row) &&
+		!trim_find(decision_id, &row.bandit_id, &row.epoch, &removed))
+		return 0;
+	return bandit_by_id(row.bandit_id) != NULL ? row.bandit_id : 0;
+}
+
+/*
+ * Look at a decision that is to be settled with what was given as feedback.  If it is
+ * open, return true and what settle_write() needs; otherwise tell the outcome.
+ *
+ * All that can be wrong with feedback is found out here, and nothing is written but
+ * checkpoints.
+ */
+bool
+settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
+			FeedbackOutcome *outcome)
 {
 	check_may_write("bandit_feedback()");
 	(void) log_lock(RowExclusiveLock);
 	for (;;)
 	{
-		DecisionRow row = {0};
+		DecisionRow *row = &settling->decision;
 		bool		is_removed;
 		SettledBy	removed;
-		const Bandit *bandit = find_decision(decision_id, &row, &is_removed, &removed);
-		double		loss = loss_in_range(bandit, value, kind);
+		const Bandit *bandit;
 		Settlement	settlement;
-		Sums		sums;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!is_removed && row.epoch == bandit->epoch &&
-			row.ticket.arm >= bandit->params.arms &&
-			bandit_has_got_arm(bandit->bandit_id, row.ticket.arm))
+		memset(row, 0, sizeof(DecisionRow));
+		settling->bandit = bandit = find_decision(decision_id, row, &is_removed, &removed);
+		settling->loss = loss_of(bandit, feedback);
+		if (!is_removed && row->epoch == bandit->epoch &&
+			row->ticket.arm >= bandit->params.arms &&
+			bandit_has_got_arm(bandit->bandit_id, row->ticket.arm))
 			continue;			/* look it up again */
-		if (row.epoch != bandit->epoch)
-			return FEEDBACK_SKIPPED;	/* the bandit was reset since */
+		if (row->epoch != bandit->epoch)
+		{
+			*outcome = FEEDBACK_SKIPPED;	/* the bandit was reset since */
+			return false;
+		}
 		if (is_removed)
-			return outcome_of(removed);
+		{
+			*outcome = outcome_of(removed);
+			return false;
+		}
 		switch (log_find_settlement(decision_id, &settlement))
 		{
 			case IS_SETTLED:
-				return outcome_of(settlement.settled_by);
+				*outcome = outcome_of(settlement.settled_by);
+				return false;
 			case BEING_SETTLED:
 				if (settlement.speculative_token != 0)
 					SpeculativeInsertionWait(settlement.settler,
@@ -404,12 +457,38 @@ settle_by_feedback(int64 decision_id, double value, FeedbackKind kind)
 					XactLockTableWait(settlement.settler, NULL, NULL, XLTW_None);
 				break;
 			case NOT_SETTLED:
-				take_sums_of(&sums, bandit, &row);
-				checkpoint_and_trim(&sums, bandit);
-				if (settle(bandit, &sums, &row, SETTLED_BY_FEEDBACK, loss))
-					return FEEDBACK_APPLIED;
-				break;
+				take_sums_of(&settling->sums, bandit, row);
+				checkpoint_and_trim(&settling->sums, bandit);
+				return true;
 		}
 		/* the bandit may have been reset or dropped while we waited */
 	}
+}
+
+/*
+ * Settle a decision that was just looked at.  Returns false if somebody else was
+ * quicker: then look again.
+ */
+bool
+settle_write(const Settling *settling)
+{
+	return settle(settling->bandit, &settling->sums, &settling->decision,
+				  SETTLED_BY_FEEDBACK, settling->loss);
+}
+
+/*
+ * Settle a decision with what was given as feedback.
+ */
+FeedbackOutcome
+settle_by_feedback(int64 decision_id, const Feedback *feedback)
+{
+	Settling	settling;
+	FeedbackOutcome outcome;
+
+	while (settle_look(decision_id, feedback, &settling, &outcome))
+	{
+		if (settle_write(&settling))
+			return FEEDBACK_APPLIED;
+	}
+	return outcome;
 }

@@ -25,8 +25,29 @@ typedef enum FeedbackKind
 	IS_REWARD
 } FeedbackKind;
 
-extern FeedbackOutcome settle_by_feedback(int64 decision_id, double value,
-										  FeedbackKind kind);
+/* What comes as feedback. */
+typedef struct Feedback
+{
+	FeedbackKind kind;
+	double		value;
+	bool		is_boolean;		/* is the value 1 for the upper end of the
+								 * range, or 0 for the lower? */
+} Feedback;
+
+/* An open decision and all that is needed to settle it with feedback. */
+typedef struct Settling
+{
+	const Bandit *bandit;
+	DecisionRow decision;
+	double		loss;
+	Sums		sums;
+} Settling;
+
+extern bool settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
+						FeedbackOutcome *outcome);
+extern bool settle_write(const Settling *settling);
+extern int32 settle_bandit_of(int64 decision_id);
+extern FeedbackOutcome settle_by_feedback(int64 decision_id, const Feedback *feedback);
 extern void settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner);
 extern int64 settle_expired(const Bandit *bandit, Sums *sums, int64 limit);
 extern int64 settle_all_expired(const Bandit *bandit);

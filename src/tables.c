@@ -70,7 +70,9 @@ static const Expected relations[] = {
 	TABLE("trimmed_rows"),
 	INDEX("trimmed_log_idx", Anum_trimmed_bandit_id, Anum_trimmed_epoch, Anum_trimmed_xact),
 	TABLE("checkpoint"),
-	INDEX("checkpoint_idx", Anum_checkpoint_bandit_id, Anum_checkpoint_epoch, Anum_checkpoint_events)
+	INDEX("checkpoint_idx", Anum_checkpoint_bandit_id, Anum_checkpoint_epoch, Anum_checkpoint_events),
+	TABLE("warning"),
+	INDEX("warning_idx", Anum_warning_bandit_id, Anum_warning_table_owner, Anum_warning_number)
 };
 
 static union
@@ -218,7 +220,7 @@ static const Oid bandit_types[Natts_bandit] = {
 	INT4OID, TIMESTAMPTZOID, ROLE, ROLE_ARRAY,
 	INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID,
 	TEXTARRAYOID, FLOAT8ARRAYOID,
-	FLOAT8OID, INTERVALOID, FLOAT8OID, TIMESTAMPTZOID
+	FLOAT8OID, INTERVALOID, FLOAT8OID, TIMESTAMPTZOID, TEXTOID
 };
 static const Oid decision_types[Natts_decision] = {
 	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, FLOAT8OID, FLOAT8OID,
@@ -239,6 +241,10 @@ static const Oid trimmed_types[Natts_trimmed] = {
 };
 static const Oid checkpoint_types[Natts_checkpoint] = {
 	INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, BYTEAOID
+};
+static const Oid warning_types[Natts_warning] = {
+	INT4OID, REGROLEOID, INT8OID, TIMESTAMPTZOID, REGROLEOID, TEXTOID, NAMEOID, INT8OID,
+	TEXTOID, TEXTOID
 };
 
 /*
@@ -291,6 +297,8 @@ table_open_checked(Oid relid, LOCKMODE lockmode)
 		types = trimmed_types, natts = Natts_trimmed;
 	else if (relid == tables()->checkpoint)
 		types = checkpoint_types, natts = Natts_checkpoint;
+	else if (relid == tables()->warning)
+		types = warning_types, natts = Natts_warning;
 	else
 		types = bandit_types, natts = Natts_bandit;
 

@@ -39,7 +39,8 @@ enum
 	Anum_bandit_half_life,
 	Anum_bandit_cost_offset,
 	Anum_bandit_arms_changed_at,
-	Natts_bandit = Anum_bandit_arms_changed_at
+	Anum_bandit_goal,
+	Natts_bandit = Anum_bandit_goal
 };
 
 /* dexp3.decision: one row a choose */
@@ -125,6 +126,22 @@ enum
 	Natts_checkpoint = Anum_checkpoint_state
 };
 
+/* dexp3.warning: feedback that was lost */
+enum
+{
+	Anum_warning_bandit_id = 1,
+	Anum_warning_table_owner,
+	Anum_warning_number,
+	Anum_warning_warned_at,
+	Anum_warning_role,
+	Anum_warning_table_name,
+	Anum_warning_trigger_name,
+	Anum_warning_decision_id,
+	Anum_warning_sqlstate,
+	Anum_warning_message,
+	Natts_warning = Anum_warning_message
+};
+
 /* Their object identifiers; a table is the partition that has the rows. */
 typedef struct Tables
 {
@@ -144,6 +161,8 @@ typedef struct Tables
 	Oid			trimmed_log_idx;
 	Oid			checkpoint;
 	Oid			checkpoint_idx;
+	Oid			warning;
+	Oid			warning_idx;
 } Tables;
 
 extern const Tables *tables(void);
