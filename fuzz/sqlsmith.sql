@@ -52,6 +52,8 @@ CREATE VIEW choices AS SELECT n, c.* FROM generate_series(1, 3) AS n, bandit_cho
 CREATE VIEW probability AS
 SELECT bandit, p.* FROM unnest(ARRAY['self-tuned', 'forgetful', 'dada', 'ix', 'deda']) AS bandit,
      bandit_probabilities(bandit) AS p;
+CREATE VIEW advice AS SELECT * FROM bandit_advice();
+CREATE VIEW delays AS SELECT * FROM bandit_delays('self-tuned', '1 s');
 CREATE VIEW simulation AS
 SELECT s.* FROM learner AS l, bandit_simulate(losses, delays, algorithm, seed => id) AS s WHERE id < 12;
 CREATE VIEW simulation_window AS

@@ -311,5 +311,29 @@ $$;
 SELECT 'shop', rounds, open, expired FROM dexp3.overview WHERE bandit = 'shop';
 SELECT * FROM said ORDER BY bandit, round;
 
+--
+-- A long log costs no more than a short one
+--
+
+SELECT bandit_create('short log', '{a,b}') < bandit_create('long log', '{a,b}');
+SELECT count(bandit_feedback(decision_id, decision_id % 3 / 2.0)) FROM bandit_choose_many('short log', 1000);
+SELECT count(bandit_feedback(decision_id, decision_id % 3 / 2.0)) FROM bandit_choose_many('long log', 30000);
+
+-- How many blocks a query looks at
+CREATE FUNCTION pg_temp.blocks(query text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    plan json;
+BEGIN
+    FOR i IN 1 .. 2 LOOP
+        EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, FORMAT json) ' || query INTO plan;
+    END LOOP;
+    RETURN (plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::bigint + (plan -> 0 -> 'Plan' ->> 'Shared Read Blocks')::bigint;
+END
+$$;
+SELECT query, pg_temp.blocks(format(query, 'long log')) BETWEEN 100 AND 1.2 * pg_temp.blocks(format(query, 'short log'))
+FROM unnest(ARRAY['SELECT * FROM bandit_advice(%L)', 'SELECT * FROM dexp3.overview WHERE bandit = %L',
+                  'SELECT * FROM bandit_delays(%L, newest => 1000)']) AS query;
+
 SELECT count(bandit_drop(name)) > 0 FROM dexp3.bandit WHERE bandit_id NOT IN (SELECT bandit_id FROM before);
 DROP ROLE regress_dexp3_adviser;
