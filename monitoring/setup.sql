@@ -3,9 +3,9 @@
 --   psql -X -v role=prometheus -f setup.sql shop
 --
 -- Whoever may use a bandit may choose and give feedback, too, so a role that only
--- watches gets no bandit.  It gets a function instead, which shows the figures of all
--- bandits, and nothing else.  The function's body is a string, so that updates and DROP
--- EXTENSION find nothing that depends on the views.  Running this again replaces it.
+-- watches gets no bandit.  It gets functions instead, which show the figures of all
+-- bandits, and nothing else.  Their bodies are strings, so that updates and DROP
+-- EXTENSION find nothing that depends on the views.  Running this again replaces them.
 
 \set ON_ERROR_STOP on
 BEGIN;
@@ -25,6 +25,8 @@ CREATE FUNCTION dexp3_monitoring.bandits() RETURNS TABLE (
 	total_loss double precision,
 	regret_estimate double precision,
 	regret_share double precision,
+	warnings bigint,
+	problems bigint,
 	last_decision_age_seconds double precision,
 	last_feedback_age_seconds double precision
 )
@@ -34,14 +36,24 @@ CREATE FUNCTION dexp3_monitoring.bandits() RETURNS TABLE (
 	SELECT o.bandit, o.algorithm, o.rounds, o.open, o.rounds - o.open - o.skipped - o.expired, o.skipped, o.expired,
 		o.longest_delay, o.total_loss, o.regret_estimate,
 		o.regret_estimate / nullif(o.rounds * (b.loss_range[2] - b.loss_range[1]), 0),
+		o.warnings, (SELECT count(*) FROM dexp3.advice(o.bandit) a WHERE a.severity = 'problem'),
 		extract(epoch FROM clock_timestamp() - coalesce(o.last_decision, b.created_at)),
 		extract(epoch FROM clock_timestamp() - coalesce(o.last_feedback, b.created_at))
 	FROM dexp3.overview o JOIN dexp3.bandit b ON b.name = o.bandit
 $$;
 
+-- Warnings of triggers about decisions of no bandit
+DROP FUNCTION IF EXISTS dexp3_monitoring.stray_warnings();
+CREATE FUNCTION dexp3_monitoring.stray_warnings() RETURNS bigint
+	LANGUAGE sql VOLATILE SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp
+	AS $$
+	SELECT coalesce(sum(warnings), 0)::bigint FROM dexp3.overview WHERE bandit IS NULL
+$$;
+
 REVOKE ALL ON SCHEMA dexp3_monitoring FROM PUBLIC;
-REVOKE ALL ON FUNCTION dexp3_monitoring.bandits() FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dexp3_monitoring FROM PUBLIC;
 GRANT USAGE ON SCHEMA dexp3_monitoring TO :"role";
-GRANT EXECUTE ON FUNCTION dexp3_monitoring.bandits() TO :"role";
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA dexp3_monitoring TO :"role";
 
 COMMIT;

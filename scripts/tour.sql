@@ -1,7 +1,7 @@
 --
 -- Three headlines, and nobody knows which one sells.  Make a bandit of them.
 --
-SELECT bandit_create('headline', ARRAY['plain', 'funny', 'bold']);
+SELECT bandit_create('headline', ARRAY['plain', 'funny', 'bold'], goal => 'reward');
 
 --
 -- For every visitor, ask it which headline to show.  Remember the decision_id.
@@ -9,22 +9,23 @@ SELECT bandit_create('headline', ARRAY['plain', 'funny', 'bold']);
 SELECT * FROM bandit_choose('headline');
 
 --
--- Later, perhaps much later, tell it what came of that: a loss from 0 (good) to 1
--- (bad), or a reward from 0 to 1.  Telling it twice does no harm.
+-- Later, perhaps much later, tell it what came of that: a reward from 0 (bad) to 1
+-- (good), or true or false.  Telling it twice does no harm.
 --
-SELECT bandit_reward(1, 1) AS first_time, bandit_reward(1, 1) AS second_time;
+SELECT bandit_reward(1, true) AS first_time, bandit_reward(1, true) AS second_time;
 
 --
--- Mostly you have a table that knows anyway.  A trigger takes feedback from it.
+-- Mostly you have a table that knows anyway.  A trigger takes feedback from it.  With
+-- 'warn' it never makes a statement fail.
 --
 CREATE TABLE visit (
     decision_id bigint PRIMARY KEY,
     headline text NOT NULL,
-    bought integer                      -- null until we know
+    bought boolean                      -- null until we know
 );
 
 CREATE TRIGGER visit_feedback AFTER INSERT OR UPDATE ON visit FOR EACH ROW
-    EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'bought', 'reward');
+    EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'bought', 'reward', 'warn');
 
 --
 -- Let 5,000 visitors come.  In truth 5, 15 and 35 of 100 buy.  We know 20 visitors
@@ -37,9 +38,7 @@ BEGIN
     FOR i IN 1 .. n LOOP
         INSERT INTO visit SELECT decision_id, arm FROM bandit_choose('headline');
         UPDATE visit
-        SET bought = (random() < CASE headline WHEN 'plain' THEN 0.05
-                                               WHEN 'funny' THEN 0.15
-                                               ELSE 0.35 END)::integer
+        SET bought = random() < CASE headline WHEN 'plain' THEN 0.05 WHEN 'funny' THEN 0.15 ELSE 0.35 END
         WHERE decision_id = (SELECT max(decision_id) - 20 FROM visit)
           AND decision_id % 10 <> 0;
         COMMIT;
@@ -54,26 +53,28 @@ CALL visitors(5000);
 SELECT arm, round(probability::numeric, 3) AS probability
 FROM bandit_probabilities('headline');
 
-SELECT headline, count(*) AS shown, sum(bought) AS bought FROM visit GROUP BY headline ORDER BY headline;
+SELECT headline, count(*) AS shown, count(*) FILTER (WHERE bought) AS bought
+FROM visit GROUP BY headline ORDER BY headline;
 
 --
 -- ... and it does not mind the visitors that we never heard of.  It would still take
 -- their answer.  What it takes its regret to be counts them as lost.
 --
-SELECT rounds, open, total_loss, round(regret_estimate) AS regret FROM dexp3.overview;
+SELECT rounds, open, total_reward, round(regret_estimate) AS regret FROM dexp3.overview;
 
 --
--- This is what is known about each headline: the average loss (1 is "did not buy"),
--- and an estimate with a 95% interval.
+-- This is what is known about each headline: the average reward, and an estimate with a
+-- 95% interval.
 --
-SELECT arm, decisions, open, round(mean_loss::numeric, 3) AS mean_loss, round(estimate::numeric, 3) AS estimate,
+SELECT arm, decisions, open, round(mean_reward::numeric, 3) AS mean_reward, round(estimate::numeric, 3) AS estimate,
        round(estimate_low::numeric, 3) AS low, round(estimate_high::numeric, 3) AS high
 FROM bandit_report('headline');
 
 --
 -- Would it have been better to show "bold" always?  And "plain"?
 --
-SELECT policy, round(loss::numeric, 3) AS loss, round(loss_low::numeric, 3) AS low, round(loss_high::numeric, 3) AS high
+SELECT policy, round(reward::numeric, 3) AS reward, round(reward_low::numeric, 3) AS low,
+       round(reward_high::numeric, 3) AS high
 FROM (VALUES ('always bold', '{0,0,1}'::float8[]), ('always plain', '{1,0,0}')) v (policy, shares),
      bandit_evaluate('headline', shares)
 WHERE estimator = 'self-normalised';

@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
+#include "common/string.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -30,9 +31,11 @@
 
 PG_FUNCTION_INFO_V1(bandit_page);
 
-/* How many bandits, arms and decisions are shown; $2 in the queries. */
+/* How many rows are shown at most; $2 in the queries. */
 #define MAX_BANDITS		500
 #define MAX_ARMS		100
+#define MAX_ADVICE		100
+#define MAX_DELAYS		10
 #define MAX_PENDING		10
 
 /* How long names and texts may be, in columns of a terminal. */
@@ -42,6 +45,7 @@ PG_FUNCTION_INFO_V1(bandit_page);
 typedef struct HtmlPage
 {
 	const char *schema;			/* of the extension's functions, quoted */
+	bool		reward;			/* is the bandit's goal a reward? */
 	StringInfoData html;
 } HtmlPage;
 
@@ -98,18 +102,21 @@ static const char *const style =
 "dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: 0.75rem 1rem; margin: 0 }\n"
 "dt { color: var(--muted); font-size: 0.8rem }\n"
 "dd { margin: 0; font-size: 1.15rem; font-variant-numeric: tabular-nums }\n"
-"table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }\n"
+"table { border-collapse: collapse; width: 100%; font-size: 0.95rem; font-variant-numeric: tabular-nums }\n"
 "caption { text-align: left; color: var(--muted); font-size: 0.875rem; padding-bottom: 0.25rem }\n"
 "th, td { padding: 0.3rem 0.9rem 0.3rem 0; border-top: 1px solid var(--line); text-align: left;"
 " vertical-align: baseline; white-space: nowrap }\n"
 "th:last-child, td:last-child { padding-right: 0 }\n"
-"thead th { border-top: 0; color: var(--muted); font-size: 0.8rem; font-weight: 600; vertical-align: bottom }\n"
+"thead th { border-top: 0; color: var(--muted); font-size: 0.8rem; font-weight: 600; vertical-align: bottom;"
+" white-space: normal }\n"
 "tbody th { font-weight: 600; white-space: normal; overflow-wrap: anywhere; min-width: 7rem }\n"
 ".n { text-align: right }\n"
 ".bar { display: block; height: 4px; border-radius: 2px; background: var(--bar); min-width: 1px; margin-left: auto }\n"
-".shares { display: flex; height: 12px; width: 8rem; border-radius: 3px; overflow: hidden; background: var(--line) }\n"
+".shares { display: flex; height: 12px; width: 7rem; border-radius: 3px; overflow: hidden; background: var(--line) }\n"
 ".range { position: relative; display: block; height: 6px; margin-top: 2px; min-width: 8rem;"
 " border-radius: 3px; background: var(--line) }\n"
+"ul { margin: 0; padding-left: 1.1rem }\n"
+".problem { color: var(--warn); font-weight: 600 }\n"
 ".range span { position: absolute; height: 6px; border-radius: 3px; background: var(--bar); min-width: 2px }\n"
 "figure { margin: 1rem 0 0 }\n"
 "figure svg { display: block; min-width: 34rem; width: 100%; height: auto }\n"
@@ -272,6 +279,19 @@ add_interval(HtmlPage *page, uint64 row, int column)
 }
 
 /*
+ * Return the heading of a field: "mean loss" is "mean reward" if rewards are the goal.
+ */
+static const char *
+heading_of(const HtmlPage *page, const Field *field)
+{
+	const char *loss = " loss";
+
+	if (!page->reward || !pg_str_endswith(field->heading, loss))
+		return field->heading;
+	return psprintf("%.*s reward", (int) (strlen(field->heading) - strlen(loss)), field->heading);
+}
+
+/*
  * Add the value of a field, which begins with this column of the result.
  */
 static void
@@ -328,7 +348,7 @@ add_facts(HtmlPage *page, const Field *fields, int nfields)
 		value(0, i + 1, &isnull);
 		if (isnull)
 			continue;
-		appendStringInfo(&page->html, "<div><dt>%s</dt><dd>", fields[i].heading);
+		appendStringInfo(&page->html, "<div><dt>%s</dt><dd>", heading_of(page, &fields[i]));
 		add_field(page, fields[i].kind, 0, i + 1);
 		add(page, "</dd></div>\n");
 	}
@@ -345,8 +365,8 @@ add_table(HtmlPage *page, const char *caption, const Field *fields, int nfields)
 	for (int i = 0; i < nfields; i++)
 	{
 		appendStringInfo(&page->html, "<th scope=\"col\"%s>%s</th>",
-						 IS_NUMBER(fields[i].kind) ? " class=\"n\"" : "",
-						 fields[i].heading);
+						 i > 0 && IS_NUMBER(fields[i].kind) ? " class=\"n\"" : "",
+						 heading_of(page, &fields[i]));
 		if (fields[i].kind == FIELD_INTERVAL)
 			add(page, "<th scope=\"col\">95% interval</th>");
 	}
@@ -381,17 +401,54 @@ add_table(HtmlPage *page, const char *caption, const Field *fields, int nfields)
 	add(page, "</tbody>\n</table>\n");
 }
 
+/*
+ * Add what is advised, if there is anything: the result has a bandit's name, or null, how
+ * severe it is, and the advice.
+ */
+static void
+add_advice(HtmlPage *page)
+{
+	if (SPI_processed == 0)
+		return;
+	begin_card(page, "Advice");
+	add(page, "<ul>\n");
+	for (uint64 row = 0; row < SPI_processed; row++)
+	{
+		bool		isnull;
+		Datum		name = value(row, 1, &isnull);
+
+		add(page, "<li>");
+		if (!isnull)
+		{
+			add_name(page, DatumGetTextPP(name), NAME_WIDTH);
+			add(page, ": ");
+		}
+		appendStringInfo(&page->html, "<span class=\"%s\">%s</span>: ",
+						 SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, 2),
+						 SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, 2));
+		add_field(page, FIELD_TEXT, row, 3);
+		add(page, "</li>\n");
+	}
+	add(page, "</ul>\n");
+	end_card(page);
+}
+
 /* ----------
  * One bandit
  * ----------
  */
 
+static const char *const advice_query =
+"SELECT NULL::text, severity, advice FROM %s.bandit_advice($1) LIMIT $2";
+
 static const char *const facts_query =
 "SELECT o.rounds, o.rounds - o.open - o.skipped - o.expired, o.open, nullif(o.expired, 0), nullif(o.skipped, 0),"
-"  o.total_loss, o.total_loss / nullif(o.rounds - o.open - o.skipped, 0), o.regret_estimate,"
+"  u.total, u.total / nullif(o.rounds - o.open - o.skipped, 0), o.regret_estimate, nullif(o.warnings, 0),"
 "  to_char(o.last_decision, 'YYYY-MM-DD HH24:MI TZ'), to_char(o.last_feedback, 'YYYY-MM-DD HH24:MI TZ'),"
 "  b.feedback_window::text, b.half_life::text, b.retention::text"
-" FROM dexp3.overview o JOIN dexp3.bandit b ON b.name = o.bandit WHERE o.bandit = $1";
+" FROM dexp3.overview o JOIN dexp3.bandit b ON b.name = o.bandit"
+"  CROSS JOIN LATERAL (SELECT CASE b.goal WHEN 'reward' THEN o.total_reward ELSE o.total_loss END AS total) u"
+" WHERE o.bandit = $1";
 
 static const Field facts[] = {
 	{"decisions", FIELD_COUNT},
@@ -402,6 +459,7 @@ static const Field facts[] = {
 	{"total loss", FIELD_NUMBER},
 	{"mean loss", FIELD_NUMBER},
 	{"regret estimate", FIELD_NUMBER},
+	{"warnings in a week", FIELD_COUNT},
 	{"last decision", FIELD_TEXT},
 	{"last feedback", FIELD_TEXT},
 	{"feedback window", FIELD_TEXT},
@@ -410,7 +468,8 @@ static const Field facts[] = {
 };
 
 static const char *const arms_query =
-"SELECT arm, probability, decisions, settled, open, mean_loss, estimate,"
+"SELECT arm, probability, decisions, settled, open,"
+"  CASE unit WHEN 'reward' THEN mean_reward ELSE mean_loss END, estimate,"
 "  CASE WHEN estimate IS NOT NULL THEN estimate_low END, CASE WHEN estimate IS NOT NULL THEN estimate_high END"
 " FROM (SELECT *, row_number() OVER () AS n FROM %s.bandit_report($1)) r"
 " ORDER BY probability DESC, n LIMIT $2";
@@ -419,7 +478,7 @@ static const Field arms[] = {
 	{"arm", FIELD_NAME},
 	{"share now", FIELD_SHARE},
 	{"decisions", FIELD_COUNT},
-	{"with loss", FIELD_COUNT},
+	{"with outcome", FIELD_COUNT},
 	{"open", FIELD_COUNT},
 	{"mean loss", FIELD_NUMBER},
 	{"estimate", FIELD_INTERVAL},
@@ -441,6 +500,16 @@ static const Field pending[] = {
 	{"share", FIELD_SHARE},
 };
 
+static const char *const delays_query =
+"SELECT quantile, rounds, date_trunc('milliseconds', duration)::text"
+" FROM %s.bandit_delays($1) LIMIT $2";
+
+static const Field delays[] = {
+	{"share", FIELD_PERCENT},
+	{"decisions", FIELD_COUNT},
+	{"time", FIELD_TEXT},
+};
+
 static void
 add_chart(HtmlPage *page, text *name, const char *kind, const char *title)
 {
@@ -457,11 +526,15 @@ write_bandit(HtmlPage *page, text *name)
 	bool		self_tuned = bandit->params.algorithm == SELF_TUNED;
 	int			narms = bandit->params.arms;
 
+	page->reward = bandit->goal == GOAL_REWARD;
 	begin_page(page, xml_text(name, NAME_WIDTH));
 	add(page, "<h1>");
 	add_name(page, name, NAME_WIDTH);
-	appendStringInfo(&page->html, "</h1>\n<p class=\"muted\">a bandit with %d arms, %s</p>\n",
-					 narms, algorithm);
+	appendStringInfo(&page->html, "</h1>\n<p class=\"muted\">a bandit with %d arms, %s%s</p>\n",
+					 narms, algorithm, page->reward ? ", for rewards" : "");
+
+	run_query(page, advice_query, name, MAX_ADVICE);
+	add_advice(page);
 
 	begin_card(page, "At a glance");
 	run_query(page, facts_query, name, 1);
@@ -478,12 +551,19 @@ write_bandit(HtmlPage *page, text *name)
 
 	add(page, "<section aria-label=\"Pictures\">\n<h2>In the course of time</h2>\n");
 	add_chart(page, name, "share", "Shares");
-	add_chart(page, name, "loss", "Losses");
+	add_chart(page, name, "loss", page->reward ? "Rewards" : "Losses");
 	if (self_tuned)
 		add_chart(page, name, "regret", "Regret estimate");
 	add_chart(page, name, "delay", "Delays");
 	add(page, "</section>\n");
 
+	run_query(page, delays_query, name, MAX_DELAYS);
+	if (SPI_processed > 0)
+	{
+		begin_card(page, "How long feedback takes");
+		add_table(page, "The newest feedback came within so many decisions, and within this time", delays, lengthof(delays));
+		end_card(page);
+	}
 	run_query(page, pending_query, name, MAX_PENDING);
 	if (SPI_processed > 0)
 	{
@@ -500,15 +580,16 @@ write_bandit(HtmlPage *page, text *name)
 
 static const char *const glance_query =
 "SELECT o.bandit, p.best, p.share, p.shares, o.rounds, o.open,"
-"  o.total_loss / nullif(o.rounds - o.open - o.skipped, 0),"
+"  u.total / nullif(o.rounds - o.open - o.skipped, 0), coalesce(b.goal, 'loss'),"
 "  o.regret_estimate / nullif(o.rounds * (b.loss_range[2] - b.loss_range[1]), 0),"
-"  to_char(o.last_feedback, 'YYYY-MM-DD HH24:MI TZ'), o.algorithm"
+"  to_char(o.last_feedback, 'YYYY-MM-DD HH24:MI'), o.algorithm"
 " FROM dexp3.overview o JOIN dexp3.bandit b ON b.name = o.bandit"
+"  CROSS JOIN LATERAL (SELECT CASE b.goal WHEN 'reward' THEN o.total_reward ELSE o.total_loss END AS total) u"
 "  CROSS JOIN LATERAL ("
-"   SELECT (array_agg(a.arm ORDER BY a.probability DESC, a.n))[1] AS best, max(a.probability) AS share,"
-"    CASE WHEN count(*) <= 8 THEN array_agg(a.probability ORDER BY a.n)"
-"     ELSE (array_agg(a.probability ORDER BY a.probability DESC))[1:8] END AS shares"
-"   FROM (SELECT *, row_number() OVER () AS n FROM %s.bandit_probabilities(o.bandit)) a) p"
+"   SELECT (array_agg(arm ORDER BY q.probability DESC NULLS LAST, a.n))[1] AS best, max(q.probability) AS share,"
+"    CASE WHEN count(*) <= 8 THEN array_agg(coalesce(q.probability, 0) ORDER BY a.n)"
+"     ELSE (array_agg(q.probability ORDER BY q.probability DESC NULLS LAST))[1:8] END AS shares"
+"   FROM unnest(b.arms) WITH ORDINALITY AS a (arm, n) LEFT JOIN %s.bandit_probabilities(o.bandit) q USING (arm)) p"
 " WHERE o.bandit IN (SELECT name FROM dexp3.bandit ORDER BY name LIMIT $2)"
 " ORDER BY o.bandit";
 
@@ -519,11 +600,15 @@ static const Field glance[] = {
 	{"shares", FIELD_SHARES},
 	{"decisions", FIELD_COUNT},
 	{"open", FIELD_COUNT},
-	{"mean loss", FIELD_NUMBER},
+	{"mean outcome", FIELD_NUMBER},
+	{"unit", FIELD_TEXT},
 	{"regret estimate", FIELD_PERCENT},
 	{"last feedback", FIELD_TEXT},
 	{"learner", FIELD_TEXT},
 };
+
+static const char *const all_advice_query =
+"SELECT bandit, severity, advice FROM %s.bandit_advice() LIMIT $2";
 
 static void
 write_all(HtmlPage *page)
@@ -539,6 +624,9 @@ write_all(HtmlPage *page)
 					 bandits == 0 ? "none" : number_label((double) bandits, 1));
 	if (bandits == 0)
 		return;
+	run_query(page, all_advice_query, NULL, MAX_ADVICE);
+	add_advice(page);
+
 	begin_card(page, "At a glance");
 	run_query(page, glance_query, NULL, MAX_BANDITS);
 	add_table(page, "The regret estimate is a share of what could have been lost in all decisions",
@@ -559,6 +647,7 @@ bandit_page(PG_FUNCTION_ARGS)
 	bool		isnull;
 
 	initStringInfo(&page.html);
+	page.reward = false;
 	page.schema = quote_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)));
 
 	SPI_connect();

@@ -46,6 +46,15 @@ SELECT bandit_create('headline', '{a,b,c}'), bandit_create('new', '{a,b}'),
 SET ROLE anna;
 SELECT bandit_create(\$name\$$hostile\$name\$, '{a,b}');
 RESET ROLE;
+CREATE TABLE visit (decision_id bigint, bought boolean);
+CREATE TRIGGER feedback AFTER INSERT ON visit FOR EACH ROW
+    EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'bought', 'reward', 'warn');
+SELECT bandit_create('losses only', '{a,b}', goal => 'loss');
+INSERT INTO visit SELECT decision_id, true FROM bandit_choose_many('losses only', 2);
+INSERT INTO visit VALUES (4711, true), (4712, true), (4713, true);
+SELECT bandit_create('orders', '{a,b}');
+SELECT count(CASE WHEN i % 20 = 0 THEN bandit_reward(decision_id, 1) END)
+FROM generate_series(1, 500) AS i, bandit_choose_each('orders', i);
 SELECT count(bandit_feedback(decision_id, 0.5)) FROM bandit_choose_many('headline', 100) WHERE decision_id % 4 <> 0;
 SELECT count(*) FROM generate_series(1, 60), LATERAL bandit_choose_each('given up', generate_series);
 SELECT bandit_feedback(decision_id, 12.5) FROM bandit_choose('price');
@@ -62,7 +71,7 @@ command_ok(
 
 # It sees figures, and can do nothing.
 is( $node->safe_psql('postgres', 'SET ROLE watcher; SELECT count(*) FROM dexp3_monitoring.bandits()'),
-	5, 'the role sees all bandits');
+	7, 'the role sees all bandits');
 is( $node->safe_psql(
 		'postgres', 'SET ROLE watcher; SELECT count(*) FROM dexp3.overview;
 SELECT count(*) FROM dexp3.bandit; SELECT count(*) FROM dexp3.decision'),
@@ -99,7 +108,7 @@ sub metrics
 				my %labels = $labels =~ /(\w+)="((?:[^"\\]|\\.)*)"/g;
 				my %unescaped = ('n' => "\n", '"' => '"', '\\' => '\\');
 				s/\\(.)/$unescaped{$1}/g foreach values %labels;
-				$values{$name}{ $labels{bandit} . (defined $labels{node} ? " at $labels{node}" : '') } = $value;
+				$values{$name}{ ($labels{bandit} // 'none') . (defined $labels{node} ? " at $labels{node}" : '') } = $value;
 			}
 			return \%values;
 		}
@@ -125,10 +134,12 @@ my $overview = decode_json(
 	$node->safe_psql(
 		'postgres', q{
 SELECT jsonb_object_agg(bandit, to_jsonb(o) || jsonb_build_object('settled', rounds - open - skipped - expired,
-    'longest_delay_rounds', longest_delay, 'regret_share', regret_estimate / nullif(rounds * (loss_range[2] - loss_range[1]), 0)))
+    'longest_delay_rounds', longest_delay,
+    'problems', (SELECT count(*) FROM bandit_advice(o.bandit) WHERE severity = 'problem'),
+    'regret_share', regret_estimate / nullif(rounds * (loss_range[2] - loss_range[1]), 0)))
 FROM dexp3.overview o JOIN dexp3.bandit b ON b.name = o.bandit}));
-is(scalar(keys %$overview), 5, 'there are bandits to compare');
-my @columns = qw(rounds open settled skipped expired longest_delay_rounds total_loss regret_estimate regret_share);
+is(scalar(keys %$overview), 7, 'there are bandits to compare');
+my @columns = qw(rounds open settled skipped expired longest_delay_rounds total_loss regret_estimate regret_share warnings problems);
 foreach my $bandit (sort keys %$overview)
 {
 	my %wrong;
@@ -148,6 +159,9 @@ foreach my $bandit (sort keys %$overview)
 is($overview->{price}{expired}, 9, 'some have expired');
 cmp_ok($overview->{'given up'}{skipped}, '>', 10, 'some were skipped');
 is($overview->{headline}{open}, 25, 'some are open');
+is($overview->{'losses only'}{warnings}, 2, 'some feedback was lost');
+is($overview->{orders}{problems}, 1, 'there is a problem');
+is($values->{dexp3_stray_warnings}{none}, 3, 'some feedback was for decisions of no bandit');
 unlike(slurp_file($log), qr/level=(?:error|warn)[^\n]*dexp3/, 'the exporter does not complain');
 
 # A next look is about what has happened since.

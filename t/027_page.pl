@@ -118,7 +118,7 @@ my $caption_of_all = 'The regret estimate is a share of what could have been los
 my $dom = show(page('headline'));
 my ($head, @rows) = rows($dom, $caption);
 is( join(', ', @$head),
-	'arm, share now, decisions, with loss, open, mean loss, estimate, 95% interval',
+	'arm, share now, decisions, with outcome, open, mean loss, estimate, 95% interval',
 	'the columns');
 my @report = map { [ split /\|/ ] } split /\n/, $node->safe_psql(
 	'postgres', q{
