@@ -402,6 +402,7 @@ CREATE TABLE dexp3.bandit (
 	cost_offset double precision NOT NULL DEFAULT 0,
 	arms_changed_at timestamptz,
 	goal text,
+	shared boolean NOT NULL DEFAULT false,
 	CONSTRAINT bandit_pkey PRIMARY KEY (bandit_id)
 ) PARTITION BY RANGE (bandit_id);
 
@@ -436,6 +437,7 @@ COMMENT ON COLUMN dexp3.bandit.half_life IS 'self-tuned: after this time a decis
 COMMENT ON COLUMN dexp3.bandit.cost_offset IS 'self-tuned: what the sum of costs began with, so that a change of arms did not change the step size';
 COMMENT ON COLUMN dexp3.bandit.arms_changed_at IS 'when an arm was last added or retired: the moment that head_start and cost_offset are of';
 COMMENT ON COLUMN dexp3.bandit.goal IS 'reward or loss, if only one kind of feedback is taken; null: both';
+COMMENT ON COLUMN dexp3.bandit.shared IS 'whether it learns together with bandits of that name on other servers, see bandit_share';
 
 CREATE SEQUENCE dexp3.decision_id_seq;
 COMMENT ON SEQUENCE dexp3.decision_id_seq IS 'identifiers of decisions';
@@ -631,6 +633,64 @@ COMMENT ON COLUMN dexp3.warning.decision_id IS 'the decision, if the row named o
 COMMENT ON COLUMN dexp3.warning.sqlstate IS 'the SQLSTATE of the error that there would have been without ''warn''';
 COMMENT ON COLUMN dexp3.warning.message IS 'and its message';
 
+-- One writer a row, and rows of the same version are the same: two sessions that bring
+-- one at the same time shall neither wait nor fail, so nothing is unique.  A publication
+-- with a filter needs to know all columns of a row that is removed.
+CREATE TABLE dexp3.component (
+	bandit text COLLATE "C" NOT NULL,
+	node integer NOT NULL,
+	epoch integer NOT NULL,
+	version bigint NOT NULL,
+	written_at timestamptz NOT NULL,
+	forgotten boolean NOT NULL DEFAULT false,
+	arms text[] NOT NULL,
+	playable integer NOT NULL,
+	algorithm text NOT NULL,
+	loss_range double precision[] NOT NULL,
+	optimism double precision NOT NULL,
+	half_life interval,
+	rounds bigint NOT NULL,
+	settled bigint NOT NULL,
+	expired bigint NOT NULL,
+	last_decision timestamptz,
+	last_feedback timestamptz,
+	half_lives bigint NOT NULL,
+	weight double precision NOT NULL,
+	total_loss double precision NOT NULL,
+	cost double precision NOT NULL,
+	z double precision[] NOT NULL,
+	sums double precision[] NOT NULL
+);
+
+ALTER TABLE dexp3.component REPLICA IDENTITY FULL;
+
+CREATE INDEX component_idx ON dexp3.component (bandit, node, version);
+
+COMMENT ON TABLE dexp3.component IS 'what each of several servers has published of its sums';
+COMMENT ON COLUMN dexp3.component.bandit IS 'name of the bandit';
+COMMENT ON COLUMN dexp3.component.node IS 'the server that has written the row, see bandit_node';
+COMMENT ON COLUMN dexp3.component.epoch IS 'epoch of the bandit there';
+COMMENT ON COLUMN dexp3.component.version IS 'the largest one of each bandit and node counts: microseconds since 2000-01-01 UTC, but never less than before';
+COMMENT ON COLUMN dexp3.component.written_at IS 'when it was written';
+COMMENT ON COLUMN dexp3.component.forgotten IS 'true if it does not count, see bandit_forget_node';
+COMMENT ON COLUMN dexp3.component.arms IS 'names of the arms, the retired ones last';
+COMMENT ON COLUMN dexp3.component.playable IS 'how many of them have not retired';
+COMMENT ON COLUMN dexp3.component.algorithm IS 'that of the bandit';
+COMMENT ON COLUMN dexp3.component.loss_range IS 'that of the bandit';
+COMMENT ON COLUMN dexp3.component.optimism IS 'that of the bandit';
+COMMENT ON COLUMN dexp3.component.half_life IS 'that of the bandit';
+COMMENT ON COLUMN dexp3.component.rounds IS 'number of decisions';
+COMMENT ON COLUMN dexp3.component.settled IS 'how many of them are settled';
+COMMENT ON COLUMN dexp3.component.expired IS 'how many of these because the feedback did not come in time';
+COMMENT ON COLUMN dexp3.component.last_decision IS 'when the last decision was made';
+COMMENT ON COLUMN dexp3.component.last_feedback IS 'when the last feedback came';
+COMMENT ON COLUMN dexp3.component.half_lives IS 'with a half_life: the moment, in half-lives since 2000-01-01 UTC, at which a decision counts in full in the next four columns';
+COMMENT ON COLUMN dexp3.component.weight IS 'number of settled decisions';
+COMMENT ON COLUMN dexp3.component.total_loss IS 'sum of their losses, as shares of the range';
+COMMENT ON COLUMN dexp3.component.cost IS 'sum of (loss - baseline) * mass, and the cost_offset of the bandit';
+COMMENT ON COLUMN dexp3.component.z IS 'of each arm the sum of estimates, and its head_start';
+COMMENT ON COLUMN dexp3.component.sums IS 'of each arm the number of decisions and of settled ones; and, over those with a loss l and the probability p, the sums of: 1; l; 1/p; 1/p^2; l/p; l/p^2; (l/p)^2';
+
 CREATE FUNCTION dexp3.bandit_changed() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'dexp3_bandit_changed';
 CREATE FUNCTION dexp3.log_arrival() RETURNS trigger
@@ -639,16 +699,24 @@ CREATE FUNCTION dexp3.log_changed() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'dexp3_log_changed';
 CREATE FUNCTION dexp3.checkpoint_arrival() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'dexp3_checkpoint_arrival';
+CREATE FUNCTION dexp3.component_arrival() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'dexp3_component_arrival';
+CREATE FUNCTION dexp3.component_changed() RETURNS trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'dexp3_component_changed';
 
 COMMENT ON FUNCTION dexp3.bandit_changed() IS 'makes all sessions read dexp3.bandit again';
 COMMENT ON FUNCTION dexp3.log_arrival() IS 'stamps log rows that come from elsewhere';
 COMMENT ON FUNCTION dexp3.log_changed() IS 'lets sums be made anew when rows were changed by hand';
 COMMENT ON FUNCTION dexp3.checkpoint_arrival() IS 'drops checkpoints that come from elsewhere';
+COMMENT ON FUNCTION dexp3.component_arrival() IS 'keeps the newest row of each server';
+COMMENT ON FUNCTION dexp3.component_changed() IS 'makes all sessions read dexp3.component again';
 
 REVOKE ALL ON FUNCTION dexp3.bandit_changed() FROM PUBLIC;
 REVOKE ALL ON FUNCTION dexp3.log_arrival() FROM PUBLIC;
 REVOKE ALL ON FUNCTION dexp3.log_changed() FROM PUBLIC;
 REVOKE ALL ON FUNCTION dexp3.checkpoint_arrival() FROM PUBLIC;
+REVOKE ALL ON FUNCTION dexp3.component_arrival() FROM PUBLIC;
+REVOKE ALL ON FUNCTION dexp3.component_changed() FROM PUBLIC;
 
 CREATE TRIGGER bandit_changed AFTER INSERT OR UPDATE OR DELETE ON dexp3.bandit_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.bandit_changed();
@@ -660,6 +728,13 @@ CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.trimmed_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
 CREATE TRIGGER checkpoint_arrival BEFORE INSERT OR UPDATE ON dexp3.checkpoint
 	FOR EACH ROW EXECUTE FUNCTION dexp3.checkpoint_arrival();
+
+CREATE TRIGGER component_arrival BEFORE INSERT ON dexp3.component
+	FOR EACH ROW EXECUTE FUNCTION dexp3.component_arrival();
+CREATE TRIGGER component_changed AFTER UPDATE OR DELETE ON dexp3.component
+	FOR EACH ROW EXECUTE FUNCTION dexp3.component_changed();
+CREATE TRIGGER component_truncated AFTER TRUNCATE ON dexp3.component
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.component_changed();
 
 -- A trigger for statements fires for the table that the statement names.
 CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.decision
@@ -695,6 +770,9 @@ ALTER TABLE dexp3.decision_rows ENABLE ALWAYS TRIGGER log_arrival;
 ALTER TABLE dexp3.feedback_rows ENABLE ALWAYS TRIGGER log_arrival;
 ALTER TABLE dexp3.trimmed_rows ENABLE ALWAYS TRIGGER log_arrival;
 ALTER TABLE dexp3.checkpoint ENABLE ALWAYS TRIGGER checkpoint_arrival;
+ALTER TABLE dexp3.component ENABLE ALWAYS TRIGGER component_arrival;
+ALTER TABLE dexp3.component ENABLE ALWAYS TRIGGER component_changed;
+ALTER TABLE dexp3.component ENABLE ALWAYS TRIGGER component_truncated;
 ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.decision_rows ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_changed;
@@ -724,6 +802,7 @@ SELECT pg_catalog.pg_extension_config_dump('dexp3.decision_rows', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.decision_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.feedback_rows', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.trimmed_rows', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.component', '');
 
 --
 -- Managed bandits: who may see what
@@ -764,6 +843,7 @@ GRANT USAGE ON SCHEMA dexp3 TO PUBLIC;
 GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.trimmed, dexp3.pending, dexp3.warning TO PUBLIC;
 GRANT SELECT, INSERT ON dexp3.bandit_rows, dexp3.decision_rows, dexp3.feedback_rows, dexp3.trimmed_rows
 	TO @extowner@ WITH GRANT OPTION;
+GRANT SELECT, INSERT ON dexp3.component TO @extowner@ WITH GRANT OPTION;
 GRANT SELECT, UPDATE ON SEQUENCE dexp3.bandit_id_seq, dexp3.decision_id_seq TO @extowner@ WITH GRANT OPTION;
 
 --
@@ -1012,6 +1092,13 @@ CREATE FUNCTION @extschema@.bandit_trim(bandit text DEFAULT NULL) RETURNS bigint
 COMMENT ON FUNCTION @extschema@.bandit_trim(text)
 	IS 'remove old rows from the log, of one managed bandit or of all';
 
+CREATE FUNCTION @extschema@.bandit_publish(bandit text DEFAULT NULL) RETURNS bigint
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_publish(text)
+	IS 'publish the sums of one shared bandit or of all, for other servers';
+
 CREATE FUNCTION dexp3.faded(
 	value double precision,
 	factor double precision,
@@ -1187,7 +1274,7 @@ COMMENT ON FUNCTION dexp3.totals(text) IS 'counts and sums over all decisions of
 
 -- "settled" counts the decisions that have a loss, so not those that were skipped.
 -- p and l are the probability and the loss of each of them.
-CREATE FUNCTION dexp3.arm_totals(bandit text) RETURNS TABLE (
+CREATE FUNCTION dexp3.arm_totals(bandit text, all_nodes boolean DEFAULT false) RETURNS TABLE (
 	arm integer,
 	decisions bigint,
 	settled bigint,
@@ -1202,9 +1289,9 @@ CREATE FUNCTION dexp3.arm_totals(bandit text) RETURNS TABLE (
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'dexp3_arm_totals';
 
-COMMENT ON FUNCTION dexp3.arm_totals(text) IS 'sums over the decisions of each arm of a bandit';
+COMMENT ON FUNCTION dexp3.arm_totals(text, boolean) IS 'sums over the decisions of each arm of a bandit';
 
-CREATE FUNCTION @extschema@.bandit_report(bandit text) RETURNS TABLE (
+CREATE FUNCTION @extschema@.bandit_report(bandit text, all_nodes boolean DEFAULT false) RETURNS TABLE (
 	arm text,
 	decisions bigint,
 	settled bigint,
@@ -1227,7 +1314,7 @@ BEGIN ATOMIC
 		coalesce(p.probability, 0), u.both - m.loss, coalesce(b.goal, 'loss')
 	FROM dexp3.bandit b
 		CROSS JOIN LATERAL unnest(b.arms) WITH ORDINALITY AS a (name, arm)
-		LEFT JOIN dexp3.arm_totals(bandit_report.bandit) t ON t.arm = a.arm
+		LEFT JOIN dexp3.arm_totals(bandit_report.bandit, bandit_report.all_nodes) t ON t.arm = a.arm
 		CROSS JOIN LATERAL (
 			SELECT r AS estimate, sqrt(greatest(t.weighted2 - 2 * r * t.weighted_inverse + r * r * t.inverse2, 0)
 				* t.settled / nullif(t.settled - 1, 0)) / nullif(t.inverse, 0) AS error
@@ -1244,7 +1331,8 @@ BEGIN ATOMIC
 	ORDER BY b.goal IS NOT NULL AND a.name = ANY (b.retired), CASE WHEN b.goal IS NOT NULL THEN e.estimate END, a.arm;
 END;
 
-COMMENT ON FUNCTION @extschema@.bandit_report(text) IS 'what is known about each arm of a managed bandit';
+COMMENT ON FUNCTION @extschema@.bandit_report(text, boolean)
+	IS 'what is known about each arm of a managed bandit, on this server or on all';
 
 CREATE FUNCTION @extschema@.bandit_evaluate(bandit text, policy double precision[]) RETURNS TABLE (
 	estimator text,
@@ -1403,6 +1491,64 @@ CREATE VIEW dexp3.overview WITH (security_invoker = true) AS
 COMMENT ON VIEW dexp3.overview IS 'how the bandits that one may use are doing';
 
 GRANT SELECT ON dexp3.overview TO PUBLIC;
+
+--
+-- Several servers
+--
+
+CREATE FUNCTION @extschema@.bandit_node(node integer DEFAULT NULL) RETURNS integer
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_node(integer)
+	IS 'the number of this server among those that share bandits; it is set unless it is null';
+
+CREATE FUNCTION @extschema@.bandit_share(bandit text, shared boolean DEFAULT true) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_share(text, boolean)
+	IS 'let a managed bandit learn together with those of the same name on other servers';
+
+CREATE FUNCTION @extschema@.bandit_pull(server name) RETURNS bigint
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_pull(name)
+	IS 'fetch what is new in dexp3.component of a foreign server';
+
+CREATE FUNCTION @extschema@.bandit_forget_node(node integer, bandit text DEFAULT NULL) RETURNS bigint
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION @extschema@.bandit_forget_node(integer, text)
+	IS 'let what a server has published count no longer, for one managed bandit or for all';
+
+CREATE FUNCTION dexp3.node_totals(bandit text) RETURNS TABLE (
+	node integer,
+	own boolean,
+	epoch integer,
+	rounds bigint,
+	settled bigint,
+	losses double precision,
+	written_at timestamptz,
+	counts boolean,
+	why text
+)
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME', 'dexp3_node_totals';
+
+COMMENT ON FUNCTION dexp3.node_totals(text) IS 'what each server has published of a shared bandit';
+
+CREATE VIEW dexp3.nodes WITH (security_invoker = true) AS
+	SELECT b.name AS bandit, n.node, n.own, n.epoch, n.rounds, n.settled, n.losses, n.written_at,
+		clock_timestamp() - n.written_at AS age, n.counts, n.why
+	FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.node_totals(b.name) n
+	WHERE b.shared;
+
+COMMENT ON VIEW dexp3.nodes IS 'the servers that share the bandits that one may use, and whether what they have published counts';
+
+GRANT SELECT ON dexp3.nodes TO PUBLIC;
 
 --
 -- Pictures

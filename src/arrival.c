@@ -10,27 +10,21 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "access/xact.h"
-#include "catalog/pg_authid.h"
-#include "commands/sequence.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
-#include "miscadmin.h"
-#include "storage/lock.h"
-#include "utils/fmgrprotos.h"
 #include "utils/inval.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/xid8.h"
 
 #include "arguments.h"
 #include "arrival.h"
 #include "checkpoint.h"
+#include "component.h"
 #include "insert.h"
 #include "log.h"
+#include "node.h"
 #include "own.h"
 #include "tables.h"
 
@@ -38,6 +32,8 @@ PG_FUNCTION_INFO_V1(dexp3_log_arrival);
 PG_FUNCTION_INFO_V1(dexp3_checkpoint_arrival);
 PG_FUNCTION_INFO_V1(dexp3_log_changed);
 PG_FUNCTION_INFO_V1(dexp3_bandit_changed);
+PG_FUNCTION_INFO_V1(dexp3_component_arrival);
+PG_FUNCTION_INFO_V1(dexp3_component_changed);
 
 /* ----------
  * Identifiers
@@ -45,62 +41,42 @@ PG_FUNCTION_INFO_V1(dexp3_bandit_changed);
  */
 
 /*
- * Return the last identifier that a sequence has given out.
+ * The largest identifiers that this transaction has brought, or 0: of decisions, of
+ * each node.
  */
-static int64
-last_id(Oid sequence_id)
-{
-	Relation	rel = relation_open(sequence_id, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, SnapshotAny, 0, NULL);
-	HeapTuple	tuple = systable_getnext(scan);
-	Form_pg_sequence_data sequence = (Form_pg_sequence_data) GETSTRUCT(tuple);
-	int64		result = sequence->is_called ? sequence->last_value :
-		sequence->last_value - 1;
+static int64 largest_decision_id[MAX_NODE + 1];
+static int32 largest_bandit_id = 0;
+static bool ids_have_arrived = false;
 
-	systable_endscan(scan);
-	relation_close(rel, AccessShareLock);
-	return result;
+static void
+note_decision_id(int64 decision_id)
+{
+	int			node = node_of_decision(decision_id);
+
+	if (node < 0)
+		return;
+	largest_decision_id[node] = Max(largest_decision_id[node], decision_id);
+	ids_have_arrived = true;
 }
 
-/* The largest identifiers that this transaction has brought, or 0. */
-static int64 largest_decision_id = 0;
-static int32 largest_bandit_id = 0;
-
 /*
- * Move a sequence of identifiers past the given one.
- *
- * It must never be moved back, hence the lock; it is held for this moment only.
- * It is an advisory lock of a class that SQL cannot reach.
+ * Move the sequences past the identifiers that have arrived.  Those of other nodes
+ * are in nobody's way.
  */
 static void
-skip_ids(Oid sequence_id, int64 id)
+skip_arrived_ids(void)
 {
-	LOCKTAG		tag;
+	int			node;
 
-	if (id <= last_id(sequence_id))
+	/* the extension may have been dropped, or its creation rolled back */
+	if (!ids_have_arrived || !tables_exist())
 		return;
-
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, sequence_id, 3);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-	if (id > last_id(sequence_id))
-	{
-		Oid			user;
-		int			context;
-
-		GetUserIdAndSecContext(&user, &context);
-		SetUserIdAndSecContext(BOOTSTRAP_SUPERUSERID,
-							   context | SECURITY_LOCAL_USERID_CHANGE);
-		DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence_id),
-							Int64GetDatum(id));
-		SetUserIdAndSecContext(user, context);
-	}
-	(void) LockRelease(&tag, ExclusiveLock, false);
+	node = own_node();
+	if (node >= 0 && node <= MAX_NODE)
+		skip_ids(tables()->decision_id_seq, largest_decision_id[node]);
+	skip_ids(tables()->bandit_id_seq, largest_bandit_id);
 }
 
-/*
- * Before a transaction commits, move the sequences past the identifiers that have
- * arrived.
- */
 static void
 transaction_event(XactEvent event, void *arg pg_attribute_unused())
 {
@@ -108,23 +84,15 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-
-			/*
-			 * the extension may have been dropped, or its creation rolled
-			 * back
-			 */
-			if ((largest_decision_id > 0 || largest_bandit_id > 0) && !tables_exist())
-				break;
-			if (largest_decision_id > 0)
-				skip_ids(tables()->decision_id_seq, largest_decision_id);
-			if (largest_bandit_id > 0)
-				skip_ids(tables()->bandit_id_seq, largest_bandit_id);
+			skip_arrived_ids();
 			break;
 		case XACT_EVENT_PREPARE:
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
-			largest_decision_id = 0;
+			if (ids_have_arrived)
+				memset(largest_decision_id, 0, sizeof(largest_decision_id));
 			largest_bandit_id = 0;
+			ids_have_arrived = false;
 			break;
 		default:
 			break;
@@ -196,7 +164,7 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 		ids[i] = heap_getattr(tuple, i + 1, tupdesc, &isnull[i]);
 	/* a null will be refused, but after this */
 	if (relid == tables()->decision && !isnull[0])
-		largest_decision_id = Max(largest_decision_id, DatumGetInt64(ids[0]));
+		note_decision_id(DatumGetInt64(ids[0]));
 	own_disturb(DatumGetInt32(ids[1]), DatumGetInt32(ids[2]));
 	xacts[0] = xacts[1] = xact_datum(log_current_xact());
 	return PointerGetDatum(heap_modify_tuple_by_cols(tuple, tupdesc, nxacts,
@@ -258,7 +226,104 @@ dexp3_bandit_changed(PG_FUNCTION_ARGS)
 											 &isnull);
 
 		largest_bandit_id = Max(largest_bandit_id, DatumGetInt32(bandit_id));
+		ids_have_arrived = true;
 	}
 	CacheInvalidateRelcache(trigdata->tg_relation);
+	return PointerGetDatum(NULL);
+}
+
+/* ----------
+ * What other servers have published
+ * ----------
+ */
+
+/*
+ * Trigger on dexp3.component, for rows of other servers.  Whatever way they come, and
+ * however often, only a newer version than the one that is here is kept, and older ones
+ * are removed.
+ *
+ * A row with our own number, newer than ours, is not ours: another server uses the same
+ * number.  It never counts, and dexp3.nodes shows it.
+ */
+Datum
+dexp3_component_arrival(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigdata = (TriggerData *) fcinfo->context;
+	TupleDesc	tupdesc;
+	HeapTuple	tuple;
+	Datum		values[Anum_component_version];
+	bool		isnull;
+	text	   *bandit;
+	int32		node;
+	int64		version;
+	int64		newest;
+	int64		ours;
+	TimestampTz written_at;
+	bool		stranger;
+
+	check_called_as_trigger(fcinfo, "component_arrival");
+	if (!TRIGGER_FIRED_BEFORE(trigdata->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) ||
+		!TRIGGER_FIRED_BY_INSERT(trigdata->tg_event) ||
+		RelationGetRelid(trigdata->tg_relation) != tables()->component)
+		protocol_violated(trigdata, "BEFORE INSERT FOR EACH ROW on dexp3.component");
+	refuse_while_inserting();
+	tuple = trigdata->tg_trigtuple;
+	tupdesc = RelationGetDescr(trigdata->tg_relation);
+	for (int i = 0; i < Anum_component_version; i++)
+	{
+		values[i] = heap_getattr(tuple, i + 1, tupdesc, &isnull);
+		if (isnull)
+			return PointerGetDatum(tuple);	/* which will be refused */
+	}
+	bandit = DatumGetTextPP(values[Anum_component_bandit - 1]);
+	node = DatumGetInt32(values[Anum_component_node - 1]);
+	version = DatumGetInt64(values[Anum_component_version - 1]);
+
+	if (component_find_newest(bandit, node, ALL_ROWS, &newest, &written_at) && newest >= version)
+		return PointerGetDatum(NULL);
+	stranger = node == own_node() &&
+		component_find_newest(bandit, node, VALID_ROWS, &ours, &written_at);
+	component_remove_older(bandit, node, version,
+						   stranger ? OLDER_OF_STRANGER : OLDER_OF_OTHERS, false);
+	own_note_arrival(bandit);
+	if (stranger)
+	{
+		int			attno = Anum_component_forgotten;
+		Datum		forgotten = BoolGetDatum(true);
+
+		isnull = false;
+		tuple = heap_modify_tuple_by_cols(tuple, tupdesc, 1, &attno, &forgotten, &isnull);
+	}
+	return PointerGetDatum(tuple);
+}
+
+static void
+note_component(HeapTuple tuple, TupleDesc tupdesc)
+{
+	bool		isnull;
+
+	own_note_arrival(DatumGetTextPP(heap_getattr(tuple, Anum_component_bandit, tupdesc,
+												 &isnull)));
+}
+
+/*
+ * Trigger on dexp3.component: rows were changed or removed by somebody else than us.
+ */
+Datum
+dexp3_component_changed(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigdata = (TriggerData *) fcinfo->context;
+
+	check_called_as_trigger(fcinfo, "component_changed");
+	if (!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) ||
+		RelationGetRelid(trigdata->tg_relation) != tables()->component)
+	{
+		own_note_arrival_for_all();
+		return PointerGetDatum(NULL);
+	}
+	note_component(trigdata->tg_trigtuple, RelationGetDescr(trigdata->tg_relation));
+	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
+		note_component(trigdata->tg_newtuple, RelationGetDescr(trigdata->tg_relation));
 	return PointerGetDatum(NULL);
 }

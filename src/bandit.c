@@ -263,6 +263,31 @@ goal_by_name(const char *name, Goal *goal)
 	return true;
 }
 
+/*
+ * Hash what must be the same where a bandit is shared: its playable arms, in their
+ * order here, and how its sums are made.
+ */
+static uint64
+hash_definition(const Bandit *bandit, const Datum *values)
+{
+	static const int attnos[] = {
+		Anum_bandit_name, Anum_bandit_arms, Anum_bandit_retired, Anum_bandit_loss_range
+	};
+	uint64		hash = hash_bytes_extended((const unsigned char *) &bandit->half_life,
+										   sizeof(bandit->half_life), 0);
+
+	hash = hash_bytes_extended((const unsigned char *) &bandit->params.optimism,
+							   sizeof(bandit->params.optimism), hash);
+	for (size_t i = 0; i < lengthof(attnos); i++)
+	{
+		struct varlena *value = PG_DETOAST_DATUM_PACKED(values[attnos[i] - 1]);
+
+		hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(value),
+								   VARSIZE_ANY_EXHDR(value), hash);
+	}
+	return hash;
+}
+
 static bool
 may_be_null(int attno)
 {
@@ -375,6 +400,11 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 		if (bandit->half_life <= 0 || params->algorithm != SELF_TUNED)
 			wrong_row("its half_life is out of range");
 	}
+
+	bandit->shared = DatumGetBool(values[Anum_bandit_shared - 1]) &&
+		params->algorithm == SELF_TUNED;
+	if (bandit->shared)
+		bandit->definition = hash_definition(bandit, values);
 
 	/* the bound of "dada-ix" depends on the oldest one */
 	bandit->needs_frontier = params->skipping || bandit->feedback_window != NULL ||

@@ -60,6 +60,9 @@ typedef struct Bandit
 	double		loss_high;
 	bool		clamp_losses;	/* are losses beyond it moved to its ends? */
 	Goal		goal;
+	bool		shared;			/* with other servers? */
+	uint64		definition;		/* changes with whatever decides which sums of
+								 * others count, if it is shared */
 	BanditRights rights;
 } Bandit;
 

@@ -26,6 +26,7 @@
 #include "compat.h"
 #include "own.h"
 #include "ownersql.h"
+#include "publish.h"
 #include "sums.h"
 
 PG_FUNCTION_INFO_V1(bandit_create);
@@ -334,6 +335,7 @@ bandit_reset(PG_FUNCTION_ARGS)
 				  " cost_offset = 0, arms_changed_at = NULL WHERE bandit_id = $1",
 				  bandit_id, NULL);
 	checkpoint_remove(bandit_id);
+	publish_changed(bandit_id);
 	PG_RETURN_VOID();
 }
 
@@ -445,6 +447,10 @@ bandit_to_change_arms(FunctionCallInfo fcinfo, const char *function)
  * "self-tuned" takes what its losses exceed those of the best mixture by for the cost
  * of delays.  So that a change of arms does not look like such a cost, it gets an
  * offset with which the step size stays the same.
+ *
+ * Where the bandit is shared with other servers, both are about what this one has
+ * learned, and are published with it: all servers together begin with the sum.  Until
+ * they have changed their arms likewise, their sums do not count here.
  */
 static void
 change_arms(const Bandit *bandit, text *arm, int retiring)
@@ -461,6 +467,7 @@ change_arms(const Bandit *bandit, text *arm, int retiring)
 	Learner		learner;
 
 	sums_take_all(&sums, bandit, AccessShareLock);
+	sums_without_others(&sums);
 	sums_learner(&sums, bandit, &learner);
 	for (int i = 0; i < arms; i++)
 	{
@@ -504,6 +511,7 @@ change_arms(const Bandit *bandit, text *arm, int retiring)
 						" cost_offset = $4, arms_changed_at = $6"
 						" WHERE bandit_id = $1",
 						lengthof(types), types, values, NULL, NULL, NULL);
+	publish_changed(DatumGetInt32(values[0]));
 }
 
 /*

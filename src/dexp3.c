@@ -12,6 +12,7 @@
 #include "compat.h"
 #include "own.h"
 #include "progress.h"
+#include "publish.h"
 #include "shared.h"
 #include "tables.h"
 
@@ -27,6 +28,13 @@ _PG_init(void)
 							"The reports are messages of level NOTICE. Zero turns them off.",
 							&progress_interval,
 							5000, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("dexp3.publish_interval",
+							"Sets how often the sums of bandits that are shared with other servers are published.",
+							"Whoever chooses or gives feedback does it. -1 leaves it to bandit_publish().",
+							&publish_interval,
+							1000, -1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("dexp3.shared_memory",

@@ -156,7 +156,7 @@ bandit_current_state(PG_FUNCTION_ARGS)
 
 	bandit = bandit_argument(fcinfo, "bandit_current_state()");
 	sums_take_all(&sums, bandit, AccessShareLock);
-	sums_learner(&sums, bandit, &learner);
+	sums_learner_of_all(&sums, bandit, &learner);
 
 	params = learner.params;
 	params.arms = learner.playable;

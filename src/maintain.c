@@ -1,7 +1,7 @@
 /*
  * maintain.c
- *	  bandit_expire() and bandit_trim(): do at once what every choose does a small
- *	  share of.
+ *	  bandit_expire(), bandit_trim() and bandit_publish(): do at once what every choose
+ *	  does a small share of, or now and then.
  */
 #include "postgres.h"
 
@@ -13,11 +13,13 @@
 #include "bandit.h"
 #include "ownersql.h"
 #include "progress.h"
+#include "publish.h"
 #include "settle.h"
 #include "trim.h"
 
 PG_FUNCTION_INFO_V1(bandit_expire);
 PG_FUNCTION_INFO_V1(bandit_trim);
+PG_FUNCTION_INFO_V1(bandit_publish);
 
 static void
 add_bandit_id(void *context, HeapTuple tuple, TupleDesc tupdesc)
@@ -115,4 +117,34 @@ bandit_trim(PG_FUNCTION_ARGS)
 		} while (trimmed > 0);
 	}
 	PG_RETURN_INT64(total);
+}
+
+/*
+ * bandit_publish(bandit): publish the sums of shared bandits now
+ */
+Datum
+bandit_publish(PG_FUNCTION_ARGS)
+{
+	int64		published = 0;
+	List	   *ids;
+	ListCell   *lc;
+
+	check_may_write("bandit_publish()");
+	ids = argument_bandits(fcinfo,
+						   "SELECT bandit_id FROM dexp3.bandit WHERE shared ORDER BY bandit_id");
+	foreach(lc, ids)
+	{
+		const Bandit *bandit = bandit_by_id(lfirst_int(lc));
+
+		if (bandit == NULL)
+			continue;			/* it has just been dropped */
+		if (!bandit->shared)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("bandit \"%s\" is not shared", text_to_cstring(bandit->name)),
+					 errhint("Share it with bandit_share().")));
+		publish(bandit);
+		published++;
+	}
+	PG_RETURN_INT64(published);
 }

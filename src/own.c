@@ -90,6 +90,10 @@ static bool all_disturbed = false;
 /* Which log the sums are of, see log_lock(); 0 if there are none yet. */
 static uint64 log_identity = 0;
 
+/* For which bandits rows of other servers have come, see shared_arrival_slot(). */
+static uint64 arrived[NUM_ARRIVAL_SLOTS / 64];
+static bool any_arrived = false;
+
 /* Are rows removed just now in a way that does not change the sums? */
 static bool changes_expected = false;
 
@@ -400,6 +404,57 @@ own_disturb(int32 bandit_id, int32 epoch)
 }
 
 /* ----------
+ * Rows of other servers
+ *
+ * They come to dexp3.component.  At the commit they are counted, so that everybody
+ * reads them.  Until then, this transaction reads them each time.
+ * ----------
+ */
+
+static void
+note_slot(int slot)
+{
+	shared_attach();
+	arrived[slot / 64] |= UINT64CONST(1) << (slot % 64);
+	any_arrived = true;
+}
+
+static bool
+has_slot(int slot)
+{
+	return any_arrived && (arrived[slot / 64] >> (slot % 64) & 1) != 0;
+}
+
+void
+own_note_arrival(const text *bandit)
+{
+	note_slot(shared_arrival_slot(bandit));
+}
+
+void
+own_note_arrival_for_all(void)
+{
+	for (int slot = 0; slot < NUM_ARRIVAL_SLOTS; slot++)
+		note_slot(slot);
+}
+
+bool
+own_has_arrival(const text *bandit)
+{
+	return any_arrived && has_slot(shared_arrival_slot(bandit));
+}
+
+static void
+count_arrivals(void)
+{
+	for (int slot = 0; slot < NUM_ARRIVAL_SLOTS && any_arrived; slot++)
+	{
+		if (has_slot(slot))
+			shared_note_arrival(slot);
+	}
+}
+
+/* ----------
  * The end of transactions and savepoints
  * ----------
  */
@@ -460,6 +515,9 @@ forget_all(void)
 	ndisturbed = 0;
 	all_disturbed = false;
 	log_identity = 0;
+	if (any_arrived)
+		memset(arrived, 0, sizeof(arrived));
+	any_arrived = false;
 }
 
 static void
@@ -474,7 +532,7 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 						 errmsg("cannot PREPARE a transaction that has used bandit_choose or bandit_feedback")));
 			break;
 		case XACT_EVENT_PREPARE:
-			if (ndisturbed > 0 || all_disturbed)
+			if (ndisturbed > 0 || all_disturbed || any_arrived)
 				shared_note_prepared(GetTopTransactionIdIfAny());
 			forget_all();
 			break;
@@ -483,6 +541,7 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 			if ((bandits != NULL || ndisturbed > 0 || all_disturbed) &&
 				!shared_without_failing(share, NULL))
 				shared_invalidate_all();
+			count_arrivals();
 			forget_all();
 			break;
 		case XACT_EVENT_ABORT:

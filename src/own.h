@@ -30,4 +30,9 @@ extern void own_expect_changes(bool expected);
 extern bool own_expects_changes(void);
 extern bool own_is_disturbed(int32 bandit_id, int32 epoch);
 
+/* Rows of other servers that come to dexp3.component, or leave it */
+extern void own_note_arrival(const text *bandit);
+extern void own_note_arrival_for_all(void);
+extern bool own_has_arrival(const text *bandit);
+
 #endif							/* DEXP3_OWN_H */

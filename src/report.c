@@ -133,7 +133,7 @@ typedef struct Regret
 /*
  * Find out about the regret.  Nobody can lose more than the whole range in each
  * round.  Of "self-tuned" nothing is proven about arms that come and go, or that are
- * not always allowed.
+ * not always allowed; and that this has not been so on other servers is not known here.
  */
 static void
 find_regret(Sums *sums, const Bandit *bandit, const Learner *learner, double delta,
@@ -141,7 +141,7 @@ find_regret(Sums *sums, const Bandit *bandit, const Learner *learner, double del
 {
 	Algorithm	algorithm = bandit->params.algorithm;
 	double		range = bandit->loss_high - bandit->loss_low;
-	double		rounds = (double) sums->totals.counts.decisions;
+	double		rounds = (double) learner->round;
 	double		longest_delay = 0;
 
 	if (algorithm == DADA_IX)
@@ -150,7 +150,8 @@ find_regret(Sums *sums, const Bandit *bandit, const Learner *learner, double del
 										  palloc(learner->params.arms * sizeof(double)));
 	regret->has_bound = learner_has_regret_bound(learner) &&
 		!(algorithm == SELF_TUNED && (bandit->arms_changed_at != DT_NOBEGIN ||
-									  sums->totals.counts.restricted > 0));
+									  sums->totals.counts.restricted > 0 ||
+									  sums->foreign.counts.decisions > 0));
 	regret->bound = range *
 		fmin(rounds, learner_regret_bound(learner, regret->step_size,
 										  (double) sums->totals.counts.skipped,
@@ -172,7 +173,7 @@ regret_of_argument(FunctionCallInfo fcinfo, const char *function, double delta,
 	Learner		learner;
 
 	sums_take_all(&sums, bandit, AccessShareLock);
-	sums_learner(&sums, bandit, &learner);
+	sums_learner_of_all(&sums, bandit, &learner);
 	find_regret(&sums, bandit, &learner, delta, regret);
 }
 
@@ -234,7 +235,7 @@ dexp3_totals(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	bandit = bandit_argument(fcinfo, "dexp3.totals()");
 	sums_take(&sums, bandit, AccessShareLock, NUM_ARM_SUMS, 0, bandit->params.arms);
-	sums_learner(&sums, bandit, &learner);
+	sums_learner_of_all(&sums, bandit, &learner);
 	find_regret(&sums, bandit, &learner, DEFAULT_DELTA, &regret);
 	counts = &sums.totals.counts;
 	for (int i = 0; i < sums.totals.arms; i++)
@@ -265,7 +266,7 @@ dexp3_totals(PG_FUNCTION_ARGS)
 }
 
 /*
- * dexp3.arm_totals(bandit): the sums of each arm
+ * dexp3.arm_totals(bandit, all_nodes): the sums of each arm, on this server or on all
  */
 Datum
 dexp3_arm_totals(PG_FUNCTION_ARGS)
@@ -278,8 +279,18 @@ dexp3_arm_totals(PG_FUNCTION_ARGS)
 	Sums		sums;
 
 	InitMaterializedSRF(fcinfo, 0);
+	check_not_null(fcinfo, 1, "all_nodes");
 	bandit = bandit_argument(fcinfo, "dexp3.arm_totals()");
 	sums_take(&sums, bandit, AccessShareLock, NUM_ARM_SUMS, 0, bandit->params.arms);
+	if (PG_GETARG_BOOL(1) && bandit->shared)
+	{
+		Totals		others;
+
+		sums_take_others(&others, bandit);
+		for (int i = 0; i < others.arms; i++)
+			arm_sums_add(sums.totals.sums + i, sums.totals.arms, others.sums + i, others.arms,
+						 NUM_ARM_SUMS, 1);
+	}
 	for (int i = 0; i < sums.totals.arms; i++)
 	{
 		double		decisions = totals_vector(&sums.totals, ARM_DECISIONS)[i];

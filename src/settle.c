@@ -26,6 +26,7 @@
 #include "arguments.h"
 #include "clock.h"
 #include "log.h"
+#include "node.h"
 #include "own.h"
 #include "settle.h"
 #include "trim.h"
@@ -380,9 +381,19 @@ find_decision(int64 decision_id, DecisionRow *row, bool *is_removed, SettledBy *
 	if (*is_removed || row->decision_id == decision_id)
 		bandit = bandit_by_id(row->bandit_id);
 	if (bandit == NULL)
+	{
+		int			node = node_of_decision(decision_id);
+
+		if (node >= 0 && node != own_node())
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("decision " INT64_FORMAT " is not here: node %d has made it, and this is node %d",
+							decision_id, node, own_node()),
+					 errhint("Give the feedback to the server that has made the decision.")));
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("decision " INT64_FORMAT " does not exist", decision_id)));
+	}
 	if (!bandit_may(bandit, BANDIT_USE))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

@@ -20,6 +20,12 @@
  * entry (on a standby, without memory, while somebody else is making it), sums
  * are folded for one call.
  *
+ * A bandit that is shared with other servers also has their sums in its entry, so
+ * that they cost no more than its own.  They are read from dexp3.component, and are
+ * good until a row for the bandit arrives there: a counter tells.  Whoever reads the
+ * table looks at the counter before it takes a snapshot; whoever brings a row counts
+ * when all snapshots see it.
+ *
  * Entries are in a dshash table in a DSA area, which the first session that needs
  * it makes; nothing has to be preloaded.  Its partition locks are the only locks:
  * held in shared mode to copy sums, exclusively to add to them.
@@ -30,6 +36,7 @@
 #include "access/twophase.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "common/hashfn.h"
 #include "lib/dshash.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
@@ -68,6 +75,7 @@ struct SharedEntry
 	uint64		checkpointer;	/* ... unless this transaction is committed
 								 * ... */
 	int64		next_checkpoint_events; /* ... which covers these */
+	TimestampTz published_at;	/* when its sums were last published */
 	Frontier	frontier;
 	Counts		counts;
 
@@ -79,7 +87,24 @@ struct SharedEntry
 	int			arms;
 	Size		size;			/* of these, in bytes */
 	dsa_pointer content;
+
+	/* what other servers have, if it is shared with any: ForeignPart */
+	Size		foreign_size;
+	dsa_pointer foreign;
 };
+
+/*
+ * The sums of other servers.  They are good as long as the counter of arrivals and
+ * the bandit's definition are these.
+ */
+typedef struct ForeignPart
+{
+	uint64		arrivals;
+	uint64		definition;
+	Counts		counts;
+	int			arms;
+	double		z[FLEXIBLE_ARRAY_MEMBER];
+} ForeignPart;
 
 /*
  * What never changes, so that sessions with different libraries understand it: if
@@ -99,6 +124,9 @@ typedef struct Control
 	pg_atomic_uint64 generation;	/* entries of earlier ones are not valid */
 	pg_atomic_uint64 number;	/* of the newest entry */
 	pg_atomic_uint64 used;		/* bytes */
+
+	/* how often rows of other servers have come, by a hash of the bandit */
+	pg_atomic_uint64 arrivals[NUM_ARRIVAL_SLOTS];
 
 	/* prepared transactions that may have brought rows */
 	int			nprepared;
@@ -170,6 +198,8 @@ attach_control(void)
 		pg_atomic_init_u64(&control->generation, 1);
 		pg_atomic_init_u64(&control->number, 0);
 		pg_atomic_init_u64(&control->used, 0);
+		for (int i = 0; i < NUM_ARRIVAL_SLOTS; i++)
+			pg_atomic_init_u64(&control->arrivals[i], 0);
 		find_prepared();
 	}
 	LWLockRegisterTranche(control->lock.tranche, "dexp3");
@@ -375,8 +405,19 @@ add_counts(SharedEntry *entry, const Counts *more, double *scale)
 }
 
 static void
+free_foreign(SharedEntry *entry)
+{
+	if (!DsaPointerIsValid(entry->foreign))
+		return;
+	dsa_free(area, entry->foreign);
+	entry->foreign = InvalidDsaPointer;
+	pg_atomic_fetch_sub_u64(&control->used, entry->foreign_size);
+}
+
+static void
 free_content(SharedEntry *entry)
 {
+	free_foreign(entry);
 	if (!DsaPointerIsValid(entry->content))
 		return;
 	dsa_free(area, entry->content);
@@ -561,6 +602,172 @@ shared_claim_checkpoint(const SharedLog *log)
 }
 
 /* ----------
+ * The sums of other servers
+ * ----------
+ */
+
+/*
+ * Return which counter counts the rows that arrive for a bandit.  Several bandits
+ * may have the same one: then their rows are read once too often.
+ */
+int
+shared_arrival_slot(const text *bandit)
+{
+	return hash_bytes_extended((const unsigned char *) VARDATA_ANY(bandit),
+							   VARSIZE_ANY_EXHDR(bandit), MyDatabaseId) % NUM_ARRIVAL_SLOTS;
+}
+
+uint64
+shared_arrivals(int slot)
+{
+	shared_attach();
+	return control == NULL ? 0 : pg_atomic_read_u64(&control->arrivals[slot]);
+}
+
+/*
+ * Count a transaction that has brought rows, when others see them.  This cannot
+ * fail.
+ */
+void
+shared_note_arrival(int slot)
+{
+	if (control != NULL)
+		pg_atomic_fetch_add_u64(&control->arrivals[slot], 1);
+}
+
+/*
+ * Read the sums of other servers: their counts, and z of the selected arms.  Returns
+ * false if there are none, or if they are out of date.
+ */
+bool
+shared_read_foreign(const SharedLog *log, const Bandit *bandit, const Selection *selection,
+					Totals *foreign)
+{
+	uint64		arrivals = shared_arrivals(shared_arrival_slot(bandit->name));
+	SharedEntry *entry;
+	bool		good = false;
+
+	if (!is_usable())
+		return false;
+	foreign->nsums = 1;
+	foreign->arms = selection->arms;
+	foreign->sums = palloc(totals_sums_size(foreign));
+	entry = lock_entry(log->bandit_id, log->epoch, false);
+	if (entry == NULL)
+		return false;
+	if (entry->ready && is_of(entry, log) && DsaPointerIsValid(entry->foreign))
+	{
+		ForeignPart *part = dsa_get_address(area, entry->foreign);
+		Totals		all = {.nsums = 1,.arms = part->arms,.sums = part->z};
+
+		good = part->arrivals == arrivals && part->definition == bandit->definition;
+		if (good)
+		{
+			foreign->counts = part->counts;
+			totals_select(&all, selection->first_arm, foreign);
+		}
+	}
+	shared_unlock(entry);
+	return good;
+}
+
+typedef struct NewForeign
+{
+	const SharedLog *log;
+	const Bandit *bandit;
+	uint64		arrivals;
+	const Totals *foreign;
+} NewForeign;
+
+static void
+keep_foreign(void *argument)
+{
+	const NewForeign *new = argument;
+	const Totals *foreign = new->foreign;
+	Size		size = offsetof(ForeignPart, z) + totals_sums_size(foreign);
+	SharedEntry *entry = lock_entry(new->log->bandit_id, new->log->epoch, true);
+	ForeignPart *part;
+
+	if (entry == NULL)
+		return;
+	if (!is_of(entry, new->log))
+	{
+		shared_unlock(entry);
+		return;
+	}
+	if (DsaPointerIsValid(entry->foreign) && entry->foreign_size != size)
+		free_foreign(entry);
+	if (!DsaPointerIsValid(entry->foreign))
+	{
+		entry->foreign = dsa_allocate_extended(area, size, DSA_ALLOC_HUGE);
+		entry->foreign_size = size;
+		pg_atomic_fetch_add_u64(&control->used, size);
+	}
+	part = dsa_get_address(area, entry->foreign);
+	part->arrivals = new->arrivals;
+	part->definition = new->bandit->definition;
+	part->counts = foreign->counts;
+	part->arms = foreign->arms;
+	memcpy(part->z, foreign->sums, totals_sums_size(foreign));
+	shared_unlock(entry);
+}
+
+/*
+ * Keep the sums of other servers, of all arms, that were read when the counter of
+ * arrivals had been looked at.  They may be out of date already: then nobody uses
+ * them.  Without memory they are read again next time.
+ */
+void
+shared_keep_foreign(const SharedLog *log, const Bandit *bandit, uint64 arrivals,
+					const Totals *foreign)
+{
+	NewForeign	new = {
+		.log = log,
+		.bandit = bandit,
+		.arrivals = arrivals,
+		.foreign = foreign
+	};
+
+	if (is_usable())
+		(void) shared_without_failing(keep_foreign, &new);
+}
+
+/*
+ * If so many milliseconds have passed since the sums of a bandit were published, let
+ * it be ours to do it again: then return true.  If there is no entry, the caller has
+ * to find out.
+ */
+bool
+shared_claim_publishing(const SharedLog *log, int interval)
+{
+	TimestampTz now = time_of_action();
+	bool		exclusive = false;
+	bool		due;
+
+	if (!is_usable())
+		return true;
+	do
+	{
+		SharedEntry *entry = lock_entry(log->bandit_id, log->epoch, exclusive);
+
+		if (entry == NULL || !entry->ready || !is_of(entry, log))
+		{
+			if (entry != NULL)
+				shared_unlock(entry);
+			return true;
+		}
+		/* the clock may have been set back */
+		due = entry->published_at == DT_NOBEGIN || now < entry->published_at - USECS_PER_MINUTE ||
+			now - entry->published_at >= interval * INT64CONST(1000);
+		if (due && exclusive)
+			entry->published_at = now;
+		shared_unlock(entry);
+		exclusive = !exclusive;
+	} while (due && exclusive);
+	return due;
+}
+
+/* ----------
  * Limiting memory
  * ----------
  */
@@ -641,6 +848,7 @@ begin_entry(void *argument)
 		memset((char *) entry + sizeof(SharedKey), 0, sizeof(SharedEntry) - sizeof(SharedKey));
 		pg_atomic_init_u64(&entry->last_used, 0);
 		entry->content = InvalidDsaPointer;
+		entry->foreign = InvalidDsaPointer;
 		pg_atomic_fetch_add_u64(&control->used, sizeof(SharedEntry));
 	}
 	if (is_of(entry, log))
@@ -669,6 +877,7 @@ begin_entry(void *argument)
 	counts_init(&entry->counts);
 	frontier_init(&entry->frontier);
 	entry->checkpointer = 0;
+	entry->published_at = DT_NOBEGIN;
 	pg_atomic_write_u64(&entry->last_used, (uint64) time_of_action());
 	entry->number = pg_atomic_add_fetch_u64(&control->number, 1);
 	entry->generation = generation;

@@ -14,6 +14,9 @@
 /* the setting dexp3.shared_memory, in kilobytes */
 extern int	shared_memory;
 
+/* There is a counter of arrivals for each of these, see shared_arrivals(). */
+#define NUM_ARRIVAL_SLOTS	256
+
 /* Which log. */
 typedef struct SharedLog
 {
@@ -35,6 +38,16 @@ extern bool shared_read(const SharedLog *log, const Selection *selection,
 						Totals *totals, Frontier *frontier, bool *checkpoint_due);
 extern void shared_publish_frontier(const SharedLog *log, Frontier *frontier);
 extern bool shared_claim_checkpoint(const SharedLog *log);
+
+/* The sums of other servers, which are part of it */
+extern int	shared_arrival_slot(const text *bandit);
+extern uint64 shared_arrivals(int slot);
+extern void shared_note_arrival(int slot);
+extern bool shared_read_foreign(const SharedLog *log, const Bandit *bandit,
+								const Selection *selection, Totals *foreign);
+extern void shared_keep_foreign(const SharedLog *log, const Bandit *bandit,
+								uint64 arrivals, const Totals *foreign);
+extern bool shared_claim_publishing(const SharedLog *log, int interval);
 
 /* Building one */
 extern bool shared_begin_build(const SharedLog *log, int arms, Snapshot *snapshot,

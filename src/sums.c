@@ -6,6 +6,10 @@
  * transaction.  If shared memory has none, they are made there from a checkpoint
  * and the log.  If that cannot be done, or the transaction has disturbed the log,
  * they are folded for this call alone.
+ *
+ * If the bandit is shared with other servers, what these have published comes
+ * beside them.  A learner goes by all; rounds, checkpoints and what is published are
+ * this server's own.
  */
 #include "postgres.h"
 
@@ -20,6 +24,7 @@
 
 #include "bandit.h"
 #include "clock.h"
+#include "component.h"
 #include "fold.h"
 #include "log.h"
 #include "own.h"
@@ -120,6 +125,65 @@ check_arms(const Bandit *bandit, int log_arms)
  */
 
 /*
+ * Read what other servers have published, with the counter of arrivals before that, and
+ * all sums or z alone.
+ */
+static void
+read_others(const Bandit *bandit, int nsums, Totals *others, uint64 *arrivals)
+{
+	Snapshot	snapshot;
+
+	*arrivals = shared_arrivals(shared_arrival_slot(bandit->name));
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	totals_init(others, nsums, bandit->params.arms);
+	component_read_others(bandit, snapshot, others);
+	UnregisterSnapshot(snapshot);
+}
+
+/*
+ * Take the sums of other servers for a learner, from shared memory if they are there.
+ */
+static void
+take_foreign(Sums *sums, const Bandit *bandit)
+{
+	bool		arrived = own_has_arrival(bandit->name);
+	Totals		all;
+	uint64		arrivals;
+
+	if (!arrived &&
+		shared_read_foreign(&sums->log, bandit, &sums->selection, &sums->foreign))
+		return;
+	read_others(bandit, 1, &all, &arrivals);
+	if (!arrived)
+		shared_keep_foreign(&sums->log, bandit, arrivals, &all);
+	totals_init(&sums->foreign, 1, sums->selection.arms);
+	sums->foreign.counts = all.counts;
+	totals_select(&all, sums->selection.first_arm, &sums->foreign);
+}
+
+/*
+ * Take all that other servers have published, for reports.
+ */
+void
+sums_take_others(Totals *others, const Bandit *bandit)
+{
+	uint64		arrivals;
+
+	read_others(bandit, NUM_ARM_SUMS, others, &arrivals);
+}
+
+/*
+ * Forget the sums of other servers.
+ */
+void
+sums_without_others(Sums *sums)
+{
+	counts_init(&sums->foreign.counts);
+	sums->foreign.arms = 0;
+	sums->foreign.sums = NULL;
+}
+
+/*
  * Take sums of some arms of a bandit at this moment, so many of each, locking the
  * log's tables before.  They are allocated in the current memory context.
  */
@@ -152,6 +216,10 @@ sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode, int nsums, int fi
 	}
 	if (!disturbed)
 		own_add_to(log->bandit_id, log->epoch, &sums->selection, &sums->totals);
+	if (bandit->shared)
+		take_foreign(sums, bandit);
+	else
+		sums_without_others(sums);
 }
 
 static double
@@ -173,26 +241,44 @@ sums_fading(const Bandit *bandit, TimestampTz time)
 }
 
 /*
+ * Return what sums must be multiplied by to be as they are weighted at this moment.
+ */
+static double
+weight_now(const Counts *counts, const Bandit *bandit)
+{
+	if (bandit->half_life == 0)
+		return 1;
+	/* a clock that was far ahead for a moment must not make an infinity */
+	return exp2(fmin(-half_lives_between(time_of_action(), bandit->half_life,
+										 counts->half_lives), 1000));
+}
+
+/*
  * Give a "self-tuned" learner its sums, as they are weighted at this moment.  What a
  * row was given by hand must not become too large.
  */
 static void
-weigh_sums(const Counts *counts, const Bandit *bandit, const double *head_start,
+weigh_sums(const Sums *sums, const Bandit *bandit, const double *head_start,
 		   Learner *learner)
 {
+	const Counts *counts = &sums->totals.counts;
+	const Counts *foreign = &sums->foreign.counts;
+	const double *foreign_z = sums->foreign.sums;
 	double		fade = sums_fading(bandit, bandit->arms_changed_at);
-	double		scale = 1;
+	double		scale = weight_now(counts, bandit);
+	double		foreign_scale = foreign_z == NULL ? 0 : weight_now(foreign, bandit);
 
-	/* a clock that was far ahead for a moment must not make an infinity */
-	if (bandit->half_life != 0)
-		scale = exp2(fmin(-half_lives_between(time_of_action(), bandit->half_life,
-											  counts->half_lives), 1000));
-	learner->settled = fmax(limit(scale * counts->settled), 0);
-	learner->total_loss = fmin(fmax(limit(scale * counts->total_loss), 0), learner->settled);
-	learner->cost = limit(scale * counts->cost + fade * bandit->cost_offset);
+	learner->settled = fmax(limit(scale * counts->settled +
+								  foreign_scale * foreign->settled), 0);
+	learner->total_loss = fmin(fmax(limit(scale * counts->total_loss +
+										  foreign_scale * foreign->total_loss), 0),
+							   learner->settled);
+	learner->cost = limit(scale * counts->cost + fade * bandit->cost_offset +
+						  foreign_scale * foreign->cost);
 	for (int i = 0; i < learner->params.arms; i++)
 		learner->z[i] = limit(scale * learner->z[i] +
-							  (head_start != NULL ? fade * head_start[i] : 0));
+							  (head_start != NULL ? fade * head_start[i] : 0) +
+							  (foreign_z != NULL ? foreign_scale * foreign_z[i] : 0));
 }
 
 /*
@@ -217,7 +303,7 @@ sums_learner(const Sums *sums, const Bandit *bandit, Learner *learner)
 		learner_retire(learner, bandit->retired);
 	learner->playable = bandit->playable;
 	if (params.algorithm == SELF_TUNED)
-		weigh_sums(counts, bandit, head_start, learner);
+		weigh_sums(sums, bandit, head_start, learner);
 	else if (head_start != NULL)
 	{
 		for (int i = 0; i < totals->arms; i++)
@@ -243,6 +329,19 @@ sums_learner(const Sums *sums, const Bandit *bandit, Learner *learner)
 		learner->longest_delay = fmax(learner->longest_delay,
 									  fmax(counts->announced_delay, counts->longest_delay));
 	}
+}
+
+/*
+ * The same for a look at the bandit, where the rounds of other servers count, too.
+ */
+void
+sums_learner_of_all(const Sums *sums, const Bandit *bandit, Learner *learner)
+{
+	const Counts *foreign = &sums->foreign.counts;
+
+	sums_learner(sums, bandit, learner);
+	learner->round += foreign->decisions;
+	learner->outstanding += Max(foreign->decisions - foreign->closed, 0);
 }
 
 void

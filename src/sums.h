@@ -7,6 +7,8 @@
 
 #include "postgres.h"
 
+#include "storage/lockdefs.h"
+
 #include "bandit.h"
 #include "shared.h"
 
@@ -17,15 +19,21 @@ typedef struct Sums
 	Totals		totals;			/* of the selected arms */
 	Frontier	frontier;		/* only if the bandit needs one */
 	bool		checkpoint_due;
+	Totals		foreign;		/* z and counts of other servers, if the
+								 * bandit is shared; otherwise without vectors */
 } Sums;
 
 extern void sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode,
 					  int nsums, int first_arm, int arms);
 extern double sums_fading(const Bandit *bandit, TimestampTz time);
+extern void sums_without_others(Sums *sums);
 extern void sums_learner(const Sums *sums, const Bandit *bandit, Learner *learner);
+extern void sums_learner_of_all(const Sums *sums, const Bandit *bandit,
+								Learner *learner);
 extern bool sums_write_checkpoint(const Sums *sums, const Bandit *bandit,
 								  Moment *covered);
 extern void sums_pass_settled(Sums *sums);
+extern void sums_take_others(Totals *others, const Bandit *bandit);
 extern void sums_take_twice(const Bandit *bandit, Totals *running, Totals *folded);
 
 /* Take what a learner needs, of all arms. */

@@ -72,7 +72,9 @@ static const Expected relations[] = {
 	TABLE("checkpoint"),
 	INDEX("checkpoint_idx", Anum_checkpoint_bandit_id, Anum_checkpoint_epoch, Anum_checkpoint_events),
 	TABLE("warning"),
-	INDEX("warning_idx", Anum_warning_bandit_id, Anum_warning_table_owner, Anum_warning_number)
+	INDEX("warning_idx", Anum_warning_bandit_id, Anum_warning_table_owner, Anum_warning_number),
+	TABLE("component"),
+	INDEX("component_idx", Anum_component_bandit, Anum_component_node, Anum_component_version)
 };
 
 static union
@@ -220,7 +222,7 @@ static const Oid bandit_types[Natts_bandit] = {
 	INT4OID, TIMESTAMPTZOID, ROLE, ROLE_ARRAY,
 	INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID,
 	TEXTARRAYOID, FLOAT8ARRAYOID,
-	FLOAT8OID, INTERVALOID, FLOAT8OID, TIMESTAMPTZOID, TEXTOID
+	FLOAT8OID, INTERVALOID, FLOAT8OID, TIMESTAMPTZOID, TEXTOID, BOOLOID
 };
 static const Oid decision_types[Natts_decision] = {
 	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, FLOAT8OID, FLOAT8OID,
@@ -245,6 +247,12 @@ static const Oid checkpoint_types[Natts_checkpoint] = {
 static const Oid warning_types[Natts_warning] = {
 	INT4OID, REGROLEOID, INT8OID, TIMESTAMPTZOID, REGROLEOID, TEXTOID, NAMEOID, INT8OID,
 	TEXTOID, TEXTOID
+};
+static const Oid component_types[Natts_component] = {
+	TEXTOID, INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, BOOLOID,
+	TEXTARRAYOID, INT4OID, TEXTOID, FLOAT8ARRAYOID, FLOAT8OID, INTERVALOID,
+	INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+	INT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8ARRAYOID, FLOAT8ARRAYOID
 };
 
 /*
@@ -299,6 +307,8 @@ table_open_checked(Oid relid, LOCKMODE lockmode)
 		types = checkpoint_types, natts = Natts_checkpoint;
 	else if (relid == tables()->warning)
 		types = warning_types, natts = Natts_warning;
+	else if (relid == tables()->component)
+		types = component_types, natts = Natts_component;
 	else
 		types = bandit_types, natts = Natts_bandit;
 

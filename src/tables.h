@@ -40,7 +40,8 @@ enum
 	Anum_bandit_cost_offset,
 	Anum_bandit_arms_changed_at,
 	Anum_bandit_goal,
-	Natts_bandit = Anum_bandit_goal
+	Anum_bandit_shared,
+	Natts_bandit = Anum_bandit_shared
 };
 
 /* dexp3.decision: one row a choose */
@@ -142,6 +143,35 @@ enum
 	Natts_warning = Anum_warning_message
 };
 
+/* dexp3.component: what each of several servers has published of its sums */
+enum
+{
+	Anum_component_bandit = 1,
+	Anum_component_node,
+	Anum_component_epoch,
+	Anum_component_version,
+	Anum_component_written_at,
+	Anum_component_forgotten,
+	Anum_component_arms,
+	Anum_component_playable,
+	Anum_component_algorithm,
+	Anum_component_loss_range,
+	Anum_component_optimism,
+	Anum_component_half_life,
+	Anum_component_rounds,
+	Anum_component_settled,
+	Anum_component_expired,
+	Anum_component_last_decision,
+	Anum_component_last_feedback,
+	Anum_component_half_lives,
+	Anum_component_weight,
+	Anum_component_total_loss,
+	Anum_component_cost,
+	Anum_component_z,
+	Anum_component_sums,
+	Natts_component = Anum_component_sums
+};
+
 /* Their object identifiers; a table is the partition that has the rows. */
 typedef struct Tables
 {
@@ -163,6 +193,8 @@ typedef struct Tables
 	Oid			checkpoint_idx;
 	Oid			warning;
 	Oid			warning_idx;
+	Oid			component;
+	Oid			component_idx;
 } Tables;
 
 extern const Tables *tables(void);

@@ -33,6 +33,7 @@
 #include "moment.h"
 #include "own.h"
 #include "ownersql.h"
+#include "publish.h"
 #include "tables.h"
 #include "trim.h"
 
@@ -142,7 +143,8 @@ trim_log(const Bandit *bandit, int64 newest_round, const Moment *moment, int64 l
 }
 
 /*
- * Write a checkpoint if one is due, and remove some old rows that it covers.
+ * Do what is due: publish the sums; write a checkpoint, and remove some old rows that
+ * it covers.
  */
 void
 checkpoint_and_trim(const Sums *sums, const Bandit *bandit)
@@ -152,6 +154,7 @@ checkpoint_and_trim(const Sums *sums, const Bandit *bandit)
 	Moment		covered;
 	uint64		from = 0;
 
+	publish_if_due(sums, bandit);
 	if (sums_write_checkpoint(sums, bandit, &covered) &&
 		bandit->retention != NULL && XactIsoLevel == XACT_READ_COMMITTED)
 		(void) trim_log(bandit, sums->totals.counts.decisions, &covered,
