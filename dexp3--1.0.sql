@@ -1442,13 +1442,13 @@ END;
 COMMENT ON FUNCTION @extschema@.bandit_delays(text, interval, integer)
 	IS 'how long the feedback of a managed bandit took, and what a feedback window would lose';
 
--- The most important comes first.
-CREATE FUNCTION dexp3.advice(bandit text) RETURNS TABLE (severity text, advice text)
+-- The most important comes first.  Triggers have counted the warnings.
+CREATE FUNCTION dexp3.advice(bandit text, warnings bigint) RETURNS TABLE (severity text, advice text)
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	COST 1000 ROWS 1
 	AS 'MODULE_PATHNAME', 'dexp3_advice';
 
-COMMENT ON FUNCTION dexp3.advice(text) IS 'what is wrong with a bandit, and what to do about it';
+COMMENT ON FUNCTION dexp3.advice(text, bigint) IS 'what is wrong with a bandit, and what to do about it';
 
 CREATE FUNCTION @extschema@.bandit_advice(bandit text DEFAULT NULL) RETURNS TABLE (
 	bandit text,
@@ -1459,17 +1459,30 @@ CREATE FUNCTION @extschema@.bandit_advice(bandit text DEFAULT NULL) RETURNS TABL
 	ROWS 10
 BEGIN ATOMIC
 	SELECT dexp3.bandit_id_of($1) WHERE $1 IS NOT NULL;
-	SELECT b.name, a.severity, a.advice
-	FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.advice(b.name) WITH ORDINALITY AS a (severity, advice, n)
-	WHERE $1 IS NULL OR b.bandit_id = dexp3.bandit_id_of($1)
-	ORDER BY a.severity <> 'problem', b.name, a.n;
+	WITH recent AS (
+		SELECT w.bandit_id, count(*) AS warnings
+		FROM dexp3.warning w
+		WHERE w.warned_at > now() - interval '7 days'
+		GROUP BY w.bandit_id),
+	said AS (
+		SELECT b.name, a.severity, a.advice, a.n
+		FROM dexp3.bandit b LEFT JOIN recent w USING (bandit_id)
+			CROSS JOIN LATERAL dexp3.advice(b.name, coalesce(w.warnings, 0)) WITH ORDINALITY AS a (severity, advice, n)
+		WHERE $1 IS NULL OR b.bandit_id = dexp3.bandit_id_of($1)
+		UNION ALL
+		SELECT NULL, 'problem', format('Triggers have failed to report outcomes of decisions that are of no bandit,'
+			' or of one that you may not use, %s in the last 7 days: see dexp3.warning for the reasons.', sum(w.warnings)), 1
+		FROM recent w
+		WHERE $1 IS NULL AND NOT EXISTS (SELECT FROM dexp3.bandit b WHERE b.bandit_id = w.bandit_id)
+		HAVING count(*) > 0)
+	SELECT s.name, s.severity, s.advice
+	FROM said s
+	ORDER BY s.severity <> 'problem', s.name, s.n;
 END;
 
 COMMENT ON FUNCTION @extschema@.bandit_advice(text)
 	IS 'what is wrong with a managed bandit, or with any, and what to do about it';
 
--- Warnings about a bandit that one may not use, or that there is none of, have a row of
--- their own, without a bandit.
 CREATE VIEW dexp3.overview WITH (security_invoker = true) AS
 	WITH recent AS (
 		SELECT w.bandit_id, count(*) AS warnings
@@ -1478,7 +1491,7 @@ CREATE VIEW dexp3.overview WITH (security_invoker = true) AS
 		GROUP BY w.bandit_id)
 	SELECT b.name AS bandit, b.algorithm, t.rounds, t.open, t.skipped, t.expired, t.total_delay, t.longest_delay,
 		t.step_size, t.total_loss, t.regret_bound, t.regret_estimate, t.last_decision, t.last_feedback,
-		(SELECT a.advice FROM dexp3.advice(b.name) a LIMIT 1) AS advice,
+		(SELECT a.advice FROM dexp3.advice(b.name, coalesce(w.warnings, 0)) a LIMIT 1) AS advice,
 		b.goal, t.total_reward, coalesce(w.warnings, 0) AS warnings
 	FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.totals(b.name) t LEFT JOIN recent w USING (bandit_id)
 	UNION ALL

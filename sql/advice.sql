@@ -231,6 +231,70 @@ SELECT pg_temp.play('same', 1500, '{0,1,0,0}');
 SELECT 'same', * FROM bandit_advice('same');
 
 --
+-- Outcomes that triggers could not report
+--
+
+SELECT bandit_create('warned', '{a,b}') IS NULL;
+CREATE TABLE sale (decision_id bigint, loss float8);
+CREATE TRIGGER sale_feedback AFTER INSERT ON sale FOR EACH ROW
+    EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss', 'warn');
+SET client_min_messages = error;
+INSERT INTO sale SELECT decision_id, 7 FROM bandit_choose_many('warned', 3);
+SELECT 'warned', * FROM bandit_advice('warned');
+SELECT 'overview', advice FROM dexp3.overview WHERE bandit = 'warned';
+INSERT INTO sale VALUES (-1, 0);
+SELECT 'of none', * FROM bandit_advice() WHERE bandit IS NULL;
+SELECT 'warned', * FROM bandit_advice('warned');
+UPDATE dexp3.warning SET warned_at = warned_at - interval '8 days';
+SELECT 'long ago', * FROM bandit_advice('warned');
+SELECT 'long ago', * FROM bandit_advice() WHERE bandit IS NULL;
+TRUNCATE dexp3.warning;
+RESET client_min_messages;
+DROP TABLE sale;
+
+--
+-- What another server has learned is not counted
+--
+
+SELECT bandit_create('here', '{a,b}') < bandit_create('there', '{a,b,c}');
+SELECT bandit_share('here'), bandit_share('there');
+SELECT pg_temp.play('there', 10, '{0,1}');
+SELECT bandit_publish('there') IS NULL;
+SELECT 'alone', * FROM bandit_advice('here');
+INSERT INTO dexp3.component
+SELECT (jsonb_populate_record(c, '{"bandit": "here", "node": 7}')).* FROM dexp3.component c WHERE bandit = 'there';
+SELECT 'not alike', * FROM bandit_advice('here');
+SELECT 'overview', advice FROM dexp3.overview WHERE bandit = 'here';
+SELECT 'there', * FROM bandit_advice('there');
+SELECT bandit_add_arm('here', 'c');
+SELECT 'alike', * FROM bandit_advice('here');
+SELECT bandit_retire_arm('here', 'a');
+SELECT 'not alike', * FROM bandit_advice('here');
+SELECT bandit_forget_node(7, 'here') IS NULL;
+SELECT 'forgotten', * FROM bandit_advice('here');
+-- somebody else with the number of this server
+INSERT INTO dexp3.component
+SELECT (jsonb_populate_record(c, jsonb_build_object('bandit', 'here', 'version', version + 1000000000))).*
+FROM dexp3.component c WHERE bandit = 'there';
+SELECT 'same node', regexp_replace(a::text, 'node \d+', 'node N') FROM bandit_advice('here') a;
+SELECT bandit_share('here', false);
+SELECT 'not shared', * FROM bandit_advice('here');
+TRUNCATE dexp3.component;
+
+--
+-- In the unit of the goal
+--
+
+SELECT bandit_create('rewards', '{good,bad,poor}', 'dada', step_scale => 1e-6, loss_range => '{0,100}', goal => 'reward') IS NULL;
+SELECT count(bandit_reward(decision_id, 40.25 + i % 3 * 0.25)) FROM generate_series(1, 100) i, bandit_choose_each('rewards', i);
+SELECT 'narrow', * FROM bandit_advice('rewards');
+SELECT count(bandit_reward(decision_id, CASE arm WHEN 'good' THEN 40 ELSE 30 END + i % 2)) FROM generate_series(1, 1000) i, bandit_choose_each('rewards', i);
+SELECT 'better', regexp_replace(a::text, '\d\d\.\d+', 'NN') FROM bandit_advice('rewards') a;
+SELECT bandit_create('all sold', '{a,b}', goal => 'reward') IS NULL;
+SELECT count(CASE WHEN i % 20 = 0 THEN bandit_reward(decision_id, 1) END) FROM generate_series(1, 500) i, bandit_choose_each('all sold', i);
+SELECT 'alike', * FROM bandit_advice('all sold');
+
+--
 -- Several at once, all bandits, and only one's own
 --
 
@@ -253,14 +317,17 @@ SET ROLE regress_dexp3_adviser;
 SELECT DISTINCT bandit FROM bandit_advice();
 SELECT count(*) FROM bandit_advice('worst');
 SELECT * FROM bandit_advice('narrow');
-SELECT * FROM dexp3.advice('narrow');
-SELECT * FROM dexp3.advice(NULL);
+SELECT * FROM dexp3.advice('narrow', 0);
+SELECT * FROM dexp3.advice(NULL, 0);
+SELECT * FROM dexp3.advice('worst', NULL);
 RESET ROLE;
 SELECT * FROM bandit_advice('no such bandit');
 
 --
 -- Healthy bandits: nothing is ever said, from the first round on
 --
+
+SELECT setseed(0.25) IS NULL;
 
 -- Conversions of 3, 4 and 5%, each known at once; conversions that are known up to 200
 -- rounds later, and so are failures; losses of all sizes, of which every third is

@@ -14,13 +14,15 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "arguments.h"
 #include "bandit.h"
 #include "clock.h"
+#include "component.h"
 #include "log.h"
+#include "node.h"
 #include "sums.h"
 
 PG_FUNCTION_INFO_V1(dexp3_advice);
@@ -85,6 +87,8 @@ typedef struct Facts
 	const Bandit *bandit;
 	Sums		sums;
 	TimestampTz now;
+	int64		rounds;			/* on all servers, if it is shared; from here
+								 * on, what this server has made itself: */
 	int64		decisions;
 	int64		open;
 	int64		skipped;
@@ -94,6 +98,7 @@ typedef struct Facts
 	bool		alike;			/* are all of these the same? */
 	double		mean;			/* of their losses */
 	Newest		newest;
+	int64		warnings;		/* of triggers */
 
 	ReturnSetInfo *rsinfo;
 	Severity	severity;		/* what is to be said now */
@@ -151,13 +156,20 @@ span_text(int64 microseconds)
 	return pstrdup(microseconds >= USECS_PER_SEC ? "a second" : "less than a second");
 }
 
+static bool
+is_about_rewards(const Facts *facts)
+{
+	return facts->bandit->goal == GOAL_REWARD;
+}
+
 /*
- * Write a loss with as many digits as one wants to read.
+ * Write an outcome in the unit of the bandit's goal, with as many digits as one wants
+ * to read.
  */
 static char *
-loss_text(double loss)
+outcome_text(const Facts *facts, double loss)
 {
-	return psprintf("%.4g", loss + 0.0);
+	return psprintf("%.4g", (is_about_rewards(facts) ? bandit_mirrored(facts->bandit, loss) : loss) + 0.0);
 }
 
 static double
@@ -239,6 +251,7 @@ find_facts(Facts *facts, const Bandit *bandit)
 	sums_take(&facts->sums, bandit, AccessShareLock, NUM_ARM_SUMS, 0, bandit->params.arms);
 	counts = &facts->sums.totals.counts;
 	facts->decisions = counts->decisions;
+	facts->rounds = counts->decisions + facts->sums.foreign.counts.decisions;
 	facts->open = Max(counts->decisions - counts->closed, 0);
 	facts->skipped = counts->skipped;
 	facts->expired = counts->expired;
@@ -292,6 +305,51 @@ oldest_decision(const Facts *facts)
  */
 
 /*
+ * Is there feedback that triggers could not give?
+ */
+static void
+advise_about_triggers(Facts *facts)
+{
+	if (facts->warnings > 0)
+		say(facts, PROBLEM, "Triggers have failed to report outcomes, " INT64_FORMAT " in the last 7 days: see dexp3.warning for the reasons, and report these outcomes anew.",
+			facts->warnings);
+}
+
+static void
+advise_about_server(void *context, const ComponentRow *row)
+{
+	Facts	   *facts = context;
+	const char *problem;
+
+	if (row->node == own_node() || row->forgotten)
+		return;
+	problem = component_problem(row, facts->bandit);
+	if (problem != NULL)
+		say(facts, PROBLEM, "What server %d has learned is not counted here, since %s: make the bandits alike on both, or use bandit_forget_node.",
+			row->node, problem);
+}
+
+/*
+ * Is there another server that shares the bandit, and is not counted?
+ */
+static void
+advise_about_servers(Facts *facts)
+{
+	Snapshot	snapshot;
+	int64		version;
+	TimestampTz written_at;
+
+	if (!facts->bandit->shared)
+		return;
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	component_visit_newest(facts->bandit->name, snapshot, advise_about_server, facts);
+	UnregisterSnapshot(snapshot);
+	if (component_find_newest(facts->bandit->name, own_node(), FORGOTTEN_ROWS, &version, &written_at))
+		say(facts, PROBLEM, "Another server has published as node %d, like this one: give one of them another number with bandit_node.",
+			own_node());
+}
+
+/*
  * Has any feedback come?  And has some come lately?
  */
 static void
@@ -317,7 +375,7 @@ advise_about_silence(Facts *facts)
 
 	/* how many decisions were made since, as far as the newest rows can tell */
 	since = facts->newest.last_round > 0 ?
-		facts->decisions - facts->newest.last_round : facts->open;
+		Min(facts->rounds - facts->newest.last_round, facts->open) : facts->open;
 	silence = counts->last_decision - counts->last_feedback;
 	if (silence >= for_long(facts) &&
 		(double) since * facts->arrived >= (double) NO_CHANCE * facts->decisions)
@@ -345,10 +403,10 @@ advise_about_outcomes(Facts *facts)
 			without > facts->arrived &&
 			without > 2.0 * newest->longest_delay)
 			say(facts, PROBLEM, "All " INT64_FORMAT " outcomes are %s, and %.0f decisions have none: if nothing is reported unless something happens, set a feedback_window, so that silence counts as missing_loss.",
-				facts->outcomes, loss_text(facts->mean), without);
+				facts->outcomes, outcome_text(facts, facts->mean), without);
 		else if (facts->outcomes >= ENOUGH_ALIKE)
 			say(facts, PROBLEM, "All " INT64_FORMAT " outcomes are %s, so that there is nothing to learn: see whether the right value is reported.",
-				facts->outcomes, loss_text(facts->mean));
+				facts->outcomes, outcome_text(facts, facts->mean));
 		return;
 	}
 
@@ -358,8 +416,9 @@ advise_about_outcomes(Facts *facts)
 		greatest = fmax(greatest, facts->bandit->missing_loss);
 	}
 	if (newest->arrived >= ENOUGH && greatest > least && greatest - least <= range / 100)
-		say(facts, HINT, "The newest %d losses are between %s and %s, which is at most a hundredth of loss_range: make a bandit with a narrower loss_range, and clamp_losses for the rest, which learns faster.",
-			newest->arrived, loss_text(least), loss_text(greatest));
+		say(facts, HINT, "The newest %d %s are between %s and %s, which is at most a hundredth of loss_range: make a bandit with a narrower loss_range, and clamp_losses for the rest, which learns faster.",
+			newest->arrived, is_about_rewards(facts) ? "rewards" : "losses",
+			outcome_text(facts, is_about_rewards(facts) ? greatest : least), outcome_text(facts, is_about_rewards(facts) ? least : greatest));
 }
 
 /*
@@ -377,7 +436,7 @@ advise_about_losses_of_feedback(Facts *facts)
 	if (facts->expired >= ENOUGH && facts->expired >= facts->outcomes / 5 &&
 		newest->arrived >= ENOUGH_PRESENT && newest->like_missing >= newest->arrived / 10)
 		say(facts, PROBLEM, "%.0f%% of all outcomes are missing and count as %s, although outcomes like that are reported, too: report them within the feedback_window (%s), or make it longer.",
-			percent(facts->expired, facts->outcomes), loss_text(facts->bandit->missing_loss),
+			percent(facts->expired, facts->outcomes), outcome_text(facts, facts->bandit->missing_loss),
 			span_text(facts->newest.window));
 }
 
@@ -403,7 +462,7 @@ advise_about_window(Facts *facts)
 	ends_in = oldest_decision(facts) + newest->window - facts->now;
 	if (ends_in >= FOR_LONG)
 		say(facts, HINT, "All " INT64_FORMAT " outcomes so far are %s, and no other can come for %s, since the feedback_window (%s) has not ended for any decision: feedback has taken %s at most, so that a shorter window may do.",
-			facts->outcomes, loss_text(facts->mean), span_text(ends_in), span_text(facts->newest.window),
+			facts->outcomes, outcome_text(facts, facts->mean), span_text(ends_in), span_text(facts->newest.window),
 			span_text(newest->longest));
 }
 
@@ -507,15 +566,17 @@ advise_about_best_arm(Facts *facts)
 	}
 	if (worse < 0.5)
 		return;
-	say(facts, HINT, "Arm \"%s\" has lost less (at most %s on average) than arms which now get %.0f%% of all decisions: %s.",
-		TextDatumGetCString(bandit->arms[best]), loss_text(best_high), percent(worse, 1),
+	say(facts, HINT, "Arm \"%s\" has %s %s on average) than arms which now get %.0f%% of all decisions: %s.",
+		TextDatumGetCString(bandit->arms[best]),
+		is_about_rewards(facts) ? "gained more (at least" : "lost less (at most",
+		outcome_text(facts, best_high), percent(worse, 1),
 		bandit->params.algorithm == SELF_TUNED ?
 		"this is right if those have become better lately, and otherwise a matter of time" :
 		"algorithm \"self-tuned\" learns faster from what is known");
 }
 
 /*
- * dexp3.advice(bandit): what is wrong with it, the most important first
+ * dexp3.advice(bandit, warnings): what is wrong with it, the most important first
  */
 Datum
 dexp3_advice(PG_FUNCTION_ARGS)
@@ -524,9 +585,13 @@ dexp3_advice(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	facts.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	check_not_null(fcinfo, 1, "warnings");
+	facts.warnings = PG_GETARG_INT64(1);
 	find_facts(&facts, bandit_argument(fcinfo, "dexp3.advice()"));
 	for (facts.severity = PROBLEM; facts.severity <= HINT; facts.severity++)
 	{
+		advise_about_triggers(&facts);
+		advise_about_servers(&facts);
 		advise_about_silence(&facts);
 		advise_about_outcomes(&facts);
 		advise_about_losses_of_feedback(&facts);
