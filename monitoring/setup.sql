@@ -51,6 +51,24 @@ CREATE FUNCTION dexp3_monitoring.stray_warnings() RETURNS bigint
 	SELECT coalesce(sum(warnings), 0)::bigint FROM dexp3.overview WHERE bandit IS NULL
 $$;
 
+-- What the servers that share bandits have published
+DROP FUNCTION IF EXISTS dexp3_monitoring.nodes();
+CREATE FUNCTION dexp3_monitoring.nodes() RETURNS TABLE (
+	bandit text,
+	node integer,
+	own boolean,
+	rounds bigint,
+	settled bigint,
+	age_seconds double precision,
+	counts integer
+)
+	LANGUAGE sql VOLATILE SECURITY DEFINER
+	SET search_path = pg_catalog, pg_temp
+	AS $$
+	SELECT n.bandit, n.node, n.own, n.rounds, n.settled, extract(epoch FROM n.age), n.counts::integer
+	FROM dexp3.nodes n
+$$;
+
 REVOKE ALL ON SCHEMA dexp3_monitoring FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dexp3_monitoring FROM PUBLIC;
 GRANT USAGE ON SCHEMA dexp3_monitoring TO :"role";

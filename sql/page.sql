@@ -124,6 +124,15 @@ WHERE t NOT LIKE 'last %';
 SELECT rounds, page.number(total_reward) AS total FROM dexp3.overview WHERE bandit = 'button';
 SELECT array_agg(m[1]) AS pictures FROM regexp_matches(bandit_page('button'), '<figure [^>]*aria-label="([^"]*)"', 'g') m;
 
+-- Shared with other servers: none has told anything yet.
+SELECT bandit_share('button');
+SELECT bandit_publish('button') AS published;
+SELECT regexp_replace(page.rows(bandit_page('button'),
+    'The servers that share the bandit; everything else here but the arms is about this one'), '@ [^|]*', 'now ') AS row;
+SELECT count(*) AS rows
+FROM page.rows(bandit_page('button'), 'What is known about each arm on all servers, the most probable first');
+SELECT bandit_share('button', false);
+
 -- Many arms: those that are most probable
 SELECT bandit_create('many', array_agg('arm ' || i)) > 0 AS created FROM generate_series(1, 300) i;
 SELECT count(*) - 1 AS arms FROM page.rows(bandit_page('many'), 'What is known about each arm, the most probable first');

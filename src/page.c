@@ -37,6 +37,7 @@ PG_FUNCTION_INFO_V1(bandit_page);
 #define MAX_ADVICE		100
 #define MAX_DELAYS		10
 #define MAX_PENDING		10
+#define MAX_NODES		100
 
 /* How long names and texts may be, in columns of a terminal. */
 #define NAME_WIDTH		80
@@ -471,7 +472,7 @@ static const char *const arms_query =
 "SELECT arm, probability, decisions, settled, open,"
 "  CASE unit WHEN 'reward' THEN mean_reward ELSE mean_loss END, estimate,"
 "  CASE WHEN estimate IS NOT NULL THEN estimate_low END, CASE WHEN estimate IS NOT NULL THEN estimate_high END"
-" FROM (SELECT *, row_number() OVER () AS n FROM %s.bandit_report($1)) r"
+" FROM (SELECT *, row_number() OVER () AS n FROM %s.bandit_report($1, all_nodes => true)) r"
 " ORDER BY probability DESC, n LIMIT $2";
 
 static const Field arms[] = {
@@ -510,6 +511,19 @@ static const Field delays[] = {
 	{"time", FIELD_TEXT},
 };
 
+static const char *const nodes_query =
+"SELECT node || CASE WHEN own THEN ' (this one)' ELSE '' END, rounds, settled,"
+"  date_trunc('seconds', age)::text, CASE WHEN counts THEN 'yes' ELSE coalesce('no: ' || why, 'no') END"
+" FROM dexp3.nodes WHERE bandit = $1 ORDER BY node LIMIT $2";
+
+static const Field nodes[] = {
+	{"server", FIELD_TEXT},
+	{"decisions", FIELD_COUNT},
+	{"with outcome", FIELD_COUNT},
+	{"published before", FIELD_TEXT},
+	{"counts here", FIELD_TEXT},
+};
+
 static void
 add_chart(HtmlPage *page, text *name, const char *kind, const char *title)
 {
@@ -524,6 +538,7 @@ write_bandit(HtmlPage *page, text *name)
 	const Bandit *bandit = bandit_by_name(name, BANDIT_USE);
 	const char *algorithm = algorithm_name(bandit->params.algorithm);
 	bool		self_tuned = bandit->params.algorithm == SELF_TUNED;
+	bool		shared = bandit->shared;
 	int			narms = bandit->params.arms;
 
 	page->reward = bandit->goal == GOAL_REWARD;
@@ -543,11 +558,21 @@ write_bandit(HtmlPage *page, text *name)
 
 	begin_card(page, "Arms");
 	run_query(page, arms_query, name, MAX_ARMS);
-	add_table(page, "What is known about each arm, the most probable first", arms, lengthof(arms));
+	add_table(page, shared ? "What is known about each arm on all servers, the most probable first" :
+			  "What is known about each arm, the most probable first", arms, lengthof(arms));
 	if (narms > MAX_ARMS)
 		appendStringInfo(&page->html, "<p class=\"muted\">and %s more</p>\n",
 						 number_label(narms - MAX_ARMS, 1));
 	end_card(page);
+
+	if (shared)
+	{
+		begin_card(page, "Servers");
+		run_query(page, nodes_query, name, MAX_NODES);
+		add_table(page, "The servers that share the bandit; everything else here but the arms is about this one",
+				  nodes, lengthof(nodes));
+		end_card(page);
+	}
 
 	add(page, "<section aria-label=\"Pictures\">\n<h2>In the course of time</h2>\n");
 	add_chart(page, name, "share", "Shares");

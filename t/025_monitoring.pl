@@ -53,6 +53,7 @@ SELECT bandit_create('losses only', '{a,b}', goal => 'loss');
 INSERT INTO visit SELECT decision_id, true FROM bandit_choose_many('losses only', 2);
 INSERT INTO visit VALUES (4711, true), (4712, true), (4713, true);
 SELECT bandit_create('orders', '{a,b}');
+SELECT bandit_node(3), bandit_share('headline');
 SELECT count(CASE WHEN i % 20 = 0 THEN bandit_reward(decision_id, 1) END)
 FROM generate_series(1, 500) AS i, bandit_choose_each('orders', i);
 SELECT count(bandit_feedback(decision_id, 0.5)) FROM bandit_choose_many('headline', 100) WHERE decision_id % 4 <> 0;
@@ -161,6 +162,8 @@ cmp_ok($overview->{'given up'}{skipped}, '>', 10, 'some were skipped');
 is($overview->{headline}{open}, 25, 'some are open');
 is($overview->{'losses only'}{warnings}, 2, 'some feedback was lost');
 is($overview->{orders}{problems}, 1, 'there is a problem');
+is($values->{dexp3_node_rounds}{'headline at 3'}, 100, 'this server shares a bandit');
+is($values->{dexp3_node_counts}{'headline at 3'}, 1, '... and counts');
 is($values->{dexp3_stray_warnings}{none}, 3, 'some feedback was for decisions of no bandit');
 unlike(slurp_file($log), qr/level=(?:error|warn)[^\n]*dexp3/, 'the exporter does not complain');
 
