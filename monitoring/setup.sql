@@ -36,7 +36,7 @@ CREATE FUNCTION dexp3_monitoring.bandits() RETURNS TABLE (
 	SELECT o.bandit, o.algorithm, o.rounds, o.open, o.rounds - o.open - o.skipped - o.expired, o.skipped, o.expired,
 		o.longest_delay, o.total_loss, o.regret_estimate,
 		o.regret_estimate / nullif(o.rounds * (b.loss_range[2] - b.loss_range[1]), 0),
-		o.warnings, (SELECT count(*) FROM dexp3.advice(o.bandit) a WHERE a.severity = 'problem'),
+		o.warnings, (SELECT count(*) FROM dexp3.advice(o.bandit, o.warnings) a WHERE a.severity = 'problem'),
 		extract(epoch FROM clock_timestamp() - coalesce(o.last_decision, b.created_at)),
 		extract(epoch FROM clock_timestamp() - coalesce(o.last_feedback, b.created_at))
 	FROM dexp3.overview o JOIN dexp3.bandit b ON b.name = o.bandit
