@@ -191,6 +191,7 @@ RESET ROLE;
 
 SELECT bandit_drop(name) FROM dexp3.bandit
 WHERE name IN ('headline', 'all', 'waiting', 'orders', 'button', 'many') OR name LIKE '</%';
+DELETE FROM dexp3.component;	-- which outlives a bandit
 SET client_min_messages = warning;
 DROP SCHEMA page, page_trap CASCADE;
 DROP ROLE regress_dexp3_reader;
