@@ -510,7 +510,7 @@ CREATE TABLE dexp3.feedback_rows PARTITION OF dexp3.feedback DEFAULT;
 
 CREATE INDEX feedback_log_idx ON dexp3.feedback_rows (bandit_id, epoch, xact);
 
-COMMENT ON TABLE dexp3.feedback IS 'one row for each decision that was settled: by feedback, by skipping, by expiry';
+COMMENT ON TABLE dexp3.feedback IS 'one row for each decision that was settled by itself: by feedback, by skipping, seldom by expiry';
 COMMENT ON TABLE dexp3.feedback_rows IS 'all rows of dexp3.feedback, for pg_dump and for the library';
 COMMENT ON COLUMN dexp3.feedback.decision_id IS 'the decision';
 COMMENT ON COLUMN dexp3.feedback.bandit_id IS 'its bandit';
@@ -529,6 +529,38 @@ COMMENT ON COLUMN dexp3.feedback.expired IS 'true if the feedback did not come i
 COMMENT ON COLUMN dexp3.feedback.baseline IS 'self-tuned: what an arm was taken to lose that was not drawn, null for 0';
 COMMENT ON COLUMN dexp3.feedback.mass IS 'self-tuned: that of the decision; null for 1';
 COMMENT ON COLUMN dexp3.feedback.decided_at IS 'time of the decision, if the bandit has a half_life';
+
+CREATE TABLE dexp3.expiry (
+	first_decision bigint NOT NULL,
+	bandit_id integer NOT NULL,
+	epoch integer NOT NULL,
+	last_decision bigint NOT NULL,
+	round bigint NOT NULL,
+	received_at timestamptz NOT NULL,
+	xact xid8 NOT NULL,
+	loss double precision NOT NULL,
+	baseline double precision,
+	decisions bigint[] NOT NULL,
+	CONSTRAINT expiry_pkey PRIMARY KEY (first_decision)
+) PARTITION BY RANGE (first_decision);
+
+CREATE TABLE dexp3.expiry_rows PARTITION OF dexp3.expiry DEFAULT;
+
+CREATE INDEX expiry_log_idx ON dexp3.expiry_rows (bandit_id, epoch, xact);
+CREATE INDEX expiry_last_idx ON dexp3.expiry_rows (bandit_id, epoch, last_decision);
+
+COMMENT ON TABLE dexp3.expiry IS 'one row for many decisions that have expired together';
+COMMENT ON TABLE dexp3.expiry_rows IS 'all rows of dexp3.expiry, for pg_dump and for the library';
+COMMENT ON COLUMN dexp3.expiry.first_decision IS 'the first of them';
+COMMENT ON COLUMN dexp3.expiry.bandit_id IS 'their bandit';
+COMMENT ON COLUMN dexp3.expiry.epoch IS 'their epoch';
+COMMENT ON COLUMN dexp3.expiry.last_decision IS 'the last of them';
+COMMENT ON COLUMN dexp3.expiry.round IS 'the newest round when they expired';
+COMMENT ON COLUMN dexp3.expiry.received_at IS 'when they expired';
+COMMENT ON COLUMN dexp3.expiry.xact IS 'transaction under which the row became visible in this cluster';
+COMMENT ON COLUMN dexp3.expiry.loss IS 'the loss of each of them';
+COMMENT ON COLUMN dexp3.expiry.baseline IS 'self-tuned: what an arm was taken to lose that was not drawn, null for 0';
+COMMENT ON COLUMN dexp3.expiry.decisions IS 'which decisions they are, in ascending order';
 
 CREATE TABLE dexp3.trimmed (
 	first_decision bigint NOT NULL,
@@ -724,6 +756,8 @@ CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.decision_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
 CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.feedback_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
+CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.expiry_rows
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
 CREATE TRIGGER log_arrival BEFORE INSERT ON dexp3.trimmed_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
 CREATE TRIGGER checkpoint_arrival BEFORE INSERT OR UPDATE ON dexp3.checkpoint
@@ -745,6 +779,10 @@ CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.feedback
 	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
 CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.feedback_rows
 	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.expiry
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.expiry_rows
+	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
 CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.trimmed
 	FOR EACH STATEMENT EXECUTE FUNCTION dexp3.log_changed();
 CREATE TRIGGER log_changed AFTER UPDATE OR DELETE OR TRUNCATE ON dexp3.trimmed_rows
@@ -756,11 +794,15 @@ CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.decision_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
 CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.feedback_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
+CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.expiry_rows
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
 CREATE TRIGGER log_row_arrival BEFORE UPDATE ON dexp3.trimmed_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_arrival();
 CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.decision_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_changed();
 CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.feedback_rows
+	FOR EACH ROW EXECUTE FUNCTION dexp3.log_changed();
+CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.expiry_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_changed();
 CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.trimmed_rows
 	FOR EACH ROW EXECUTE FUNCTION dexp3.log_changed();
@@ -768,6 +810,7 @@ CREATE TRIGGER log_row_changed AFTER UPDATE OR DELETE ON dexp3.trimmed_rows
 ALTER TABLE dexp3.bandit_rows ENABLE ALWAYS TRIGGER bandit_changed;
 ALTER TABLE dexp3.decision_rows ENABLE ALWAYS TRIGGER log_arrival;
 ALTER TABLE dexp3.feedback_rows ENABLE ALWAYS TRIGGER log_arrival;
+ALTER TABLE dexp3.expiry_rows ENABLE ALWAYS TRIGGER log_arrival;
 ALTER TABLE dexp3.trimmed_rows ENABLE ALWAYS TRIGGER log_arrival;
 ALTER TABLE dexp3.checkpoint ENABLE ALWAYS TRIGGER checkpoint_arrival;
 ALTER TABLE dexp3.component ENABLE ALWAYS TRIGGER component_arrival;
@@ -777,13 +820,17 @@ ALTER TABLE dexp3.decision ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.decision_rows ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.feedback ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.feedback_rows ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.expiry ENABLE ALWAYS TRIGGER log_changed;
+ALTER TABLE dexp3.expiry_rows ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.trimmed ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.trimmed_rows ENABLE ALWAYS TRIGGER log_changed;
 ALTER TABLE dexp3.decision_rows ENABLE REPLICA TRIGGER log_row_arrival;
 ALTER TABLE dexp3.feedback_rows ENABLE REPLICA TRIGGER log_row_arrival;
+ALTER TABLE dexp3.expiry_rows ENABLE REPLICA TRIGGER log_row_arrival;
 ALTER TABLE dexp3.trimmed_rows ENABLE REPLICA TRIGGER log_row_arrival;
 ALTER TABLE dexp3.decision_rows ENABLE REPLICA TRIGGER log_row_changed;
 ALTER TABLE dexp3.feedback_rows ENABLE REPLICA TRIGGER log_row_changed;
+ALTER TABLE dexp3.expiry_rows ENABLE REPLICA TRIGGER log_row_changed;
 ALTER TABLE dexp3.trimmed_rows ENABLE REPLICA TRIGGER log_row_changed;
 
 -- It has the rights of the role that asks, so that row security applies.
@@ -791,9 +838,35 @@ CREATE VIEW dexp3.pending WITH (security_invoker = true) AS
 	SELECT d.decision_id, b.name AS bandit, d.round, b.arms[d.arm] AS arm,
 		d.probability, d.decided_at
 	FROM dexp3.decision d JOIN dexp3.bandit b USING (bandit_id, epoch)
-	WHERE NOT EXISTS (SELECT FROM dexp3.feedback f WHERE f.decision_id = d.decision_id);
+	WHERE NOT EXISTS (SELECT FROM dexp3.feedback f WHERE f.decision_id = d.decision_id)
+		-- the planner may hash what has expired or, for one decision, use the indexes
+		AND NOT EXISTS (
+			SELECT FROM dexp3.expiry e CROSS JOIN LATERAL unnest(e.decisions) AS x (id)
+			WHERE x.id = d.decision_id AND e.bandit_id = d.bandit_id AND e.epoch = d.epoch
+				AND d.decision_id BETWEEN e.first_decision AND e.last_decision);
 
 COMMENT ON VIEW dexp3.pending IS 'decisions whose feedback is waited for';
+
+-- So has this one.  Of one decision, its batch is found by an index; of many batches,
+-- each decision is found by its identifier, and by no other index: hence the zeros.
+CREATE VIEW dexp3.settled WITH (security_invoker = true) AS
+	SELECT f.decision_id, f.bandit_id, f.epoch, f.round, f.delay, f.received_at, f.xact, f.arm, f.loss, f.estimate,
+		f.probability, f.expected, f.lbck, f.expired, f.baseline, f.mass, f.decided_at
+	FROM dexp3.feedback f
+	UNION ALL
+	SELECT d.decision_id, e.bandit_id, e.epoch, greatest(e.round, d.round), greatest(e.round - d.round, 0), e.received_at,
+		e.xact, d.arm, e.loss,
+		-- a very small quotient would be an error (underflow)
+		(CASE WHEN abs(e.loss - b.loss_range[1]) > 1e-150 THEN (e.loss - b.loss_range[1])
+			/ (b.loss_range[2] - b.loss_range[1]) ELSE 0 END - coalesce(e.baseline, 0)) / (d.probability + d.gamma),
+		d.probability, NULL, NULL, true, e.baseline, d.mass, CASE WHEN b.half_life IS NOT NULL THEN d.decided_at END
+	FROM dexp3.expiry e
+		JOIN dexp3.bandit b USING (bandit_id)
+		CROSS JOIN LATERAL unnest(e.decisions) AS x (id)
+		JOIN dexp3.decision d ON d.decision_id = x.id AND e.bandit_id = d.bandit_id + 0 AND e.epoch = d.epoch + 0
+			AND e.first_decision <= d.decision_id + 0 AND e.last_decision >= d.decision_id + 0;
+
+COMMENT ON VIEW dexp3.settled IS 'decisions that were settled, by feedback, by skipping or by expiry, one by one';
 
 -- The checkpoints are left out: they can be made again.
 SELECT pg_catalog.pg_extension_config_dump('dexp3.bandit_rows', '');
@@ -801,6 +874,7 @@ SELECT pg_catalog.pg_extension_config_dump('dexp3.bandit_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.decision_rows', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.decision_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.feedback_rows', '');
+SELECT pg_catalog.pg_extension_config_dump('dexp3.expiry_rows', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.trimmed_rows', '');
 SELECT pg_catalog.pg_extension_config_dump('dexp3.component', '');
 
@@ -829,20 +903,24 @@ COMMENT ON POLICY may_see ON dexp3.warning IS 'only warnings about bandits that 
 ALTER TABLE dexp3.bandit ENABLE ROW LEVEL SECURITY;
 ALTER TABLE dexp3.decision ENABLE ROW LEVEL SECURITY;
 ALTER TABLE dexp3.feedback ENABLE ROW LEVEL SECURITY;
+ALTER TABLE dexp3.expiry ENABLE ROW LEVEL SECURITY;
 ALTER TABLE dexp3.trimmed ENABLE ROW LEVEL SECURITY;
 CREATE POLICY may_use ON dexp3.bandit FOR SELECT USING (dexp3.may_use(bandit_id));
 CREATE POLICY may_use ON dexp3.decision FOR SELECT USING (dexp3.may_use(bandit_id));
 CREATE POLICY may_use ON dexp3.feedback FOR SELECT USING (dexp3.may_use(bandit_id));
+CREATE POLICY may_use ON dexp3.expiry FOR SELECT USING (dexp3.may_use(bandit_id));
 CREATE POLICY may_use ON dexp3.trimmed FOR SELECT USING (dexp3.may_use(bandit_id));
 COMMENT ON POLICY may_use ON dexp3.bandit IS 'only bandits that one may use';
 COMMENT ON POLICY may_use ON dexp3.decision IS 'only bandits that one may use';
 COMMENT ON POLICY may_use ON dexp3.feedback IS 'only bandits that one may use';
+COMMENT ON POLICY may_use ON dexp3.expiry IS 'only bandits that one may use';
 COMMENT ON POLICY may_use ON dexp3.trimmed IS 'only bandits that one may use';
 
 GRANT USAGE ON SCHEMA dexp3 TO PUBLIC;
-GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.trimmed, dexp3.pending, dexp3.warning TO PUBLIC;
-GRANT SELECT, INSERT ON dexp3.bandit_rows, dexp3.decision_rows, dexp3.feedback_rows, dexp3.trimmed_rows
-	TO @extowner@ WITH GRANT OPTION;
+GRANT SELECT ON dexp3.bandit, dexp3.decision, dexp3.feedback, dexp3.expiry, dexp3.trimmed, dexp3.pending, dexp3.settled,
+	dexp3.warning TO PUBLIC;
+GRANT SELECT, INSERT ON dexp3.bandit_rows, dexp3.decision_rows, dexp3.feedback_rows, dexp3.expiry_rows,
+	dexp3.trimmed_rows TO @extowner@ WITH GRANT OPTION;
 GRANT SELECT, INSERT ON dexp3.component TO @extowner@ WITH GRANT OPTION;
 GRANT SELECT, UPDATE ON SEQUENCE dexp3.bandit_id_seq, dexp3.decision_id_seq TO @extowner@ WITH GRANT OPTION;
 
@@ -1137,39 +1215,82 @@ BEGIN ATOMIC
 		SELECT cardinality(b.arms) AS arms, b.half_life, b.loss_range[1] AS low, b.loss_range[2] - b.loss_range[1] AS range
 		FROM dexp3.bandit_rows b
 		WHERE b.bandit_id = trim_settled.bandit_id),
+	begins AS MATERIALIZED (
+		SELECT CASE WHEN xact_from = '0'::xid8 THEN coalesce((
+			SELECT t.newest_xact
+			FROM dexp3.trimmed_rows t
+			WHERE t.bandit_id = trim_settled.bandit_id AND t.epoch = trim_settled.epoch AND t.newest_xact < t.xact
+			ORDER BY t.bandit_id DESC, t.epoch DESC, t.xact DESC LIMIT 1), '0') ELSE xact_from END AS xact),
 	old AS MATERIALIZED (
-		SELECT f.decision_id
+		SELECT f.decision_id, f.xact
 		FROM dexp3.feedback_rows f
 		WHERE f.bandit_id = trim_settled.bandit_id AND f.epoch = trim_settled.epoch
-			AND f.xact < xact_before AND NOT f.xact = ANY (running)
-			AND f.xact >= CASE WHEN xact_from = '0'::xid8 THEN coalesce((
-				SELECT t.newest_xact
-				FROM dexp3.trimmed_rows t
-				WHERE t.bandit_id = trim_settled.bandit_id AND t.epoch = trim_settled.epoch AND t.newest_xact < t.xact
-				ORDER BY t.bandit_id DESC, t.epoch DESC, t.xact DESC LIMIT 1), '0') ELSE xact_from END
+			AND f.xact < xact_before AND NOT f.xact = ANY (running) AND f.xact >= (SELECT b.xact FROM begins b)
 			AND f.received_at < settled_before AND f.round < round_before
 		ORDER BY f.bandit_id, f.epoch, f.xact
 		LIMIT max FOR UPDATE SKIP LOCKED),
+	old_batch AS MATERIALIZED (
+		SELECT e.first_decision, e.decisions, e.xact
+		FROM dexp3.expiry_rows e
+		WHERE e.bandit_id = trim_settled.bandit_id AND e.epoch = trim_settled.epoch
+			AND e.xact < xact_before AND NOT e.xact = ANY (running) AND e.xact >= (SELECT b.xact FROM begins b)
+			AND e.received_at < settled_before AND e.round < round_before
+		ORDER BY e.bandit_id, e.epoch, e.xact
+		LIMIT max / 100 + 1 FOR UPDATE SKIP LOCKED),
+	-- of both, what was written up to the same transaction; the next removal goes on there
+	ends AS MATERIALIZED (
+		SELECT least((SELECT max(o.xact) FROM old o HAVING count(*) = max),
+			(SELECT max(o.xact) FROM old_batch o HAVING count(*) = max / 100 + 1)) AS xact),
 	free AS MATERIALIZED (
 		SELECT d.decision_id
-		FROM dexp3.decision_rows d JOIN old USING (decision_id)
+		FROM dexp3.decision_rows d JOIN old o USING (decision_id)
+		WHERE coalesce(o.xact <= (SELECT e.xact FROM ends e), true)
 		FOR UPDATE OF d SKIP LOCKED),
+	covered AS MATERIALIZED (
+		SELECT o.first_decision, unnest(o.decisions) AS decision_id
+		FROM old_batch o
+		WHERE coalesce(o.xact <= (SELECT e.xact FROM ends e), true)),
+	free_covered AS MATERIALIZED (
+		SELECT c.first_decision
+		FROM dexp3.decision_rows d JOIN covered c USING (decision_id)
+		FOR UPDATE OF d SKIP LOCKED),
+	-- a row for many decisions goes if nobody else has one of them, as far as they are there
+	free_batch AS (
+		SELECT first_decision
+		FROM (SELECT c.first_decision, 0 AS n FROM covered c
+			UNION ALL SELECT c.first_decision, 1 FROM covered c JOIN dexp3.decision_rows d USING (decision_id)
+			UNION ALL SELECT f.first_decision, -1 FROM free_covered f) _
+		GROUP BY first_decision HAVING sum(n) = 0),
 	settled AS (
 		DELETE FROM dexp3.feedback_rows f USING free WHERE f.decision_id = free.decision_id
 		RETURNING f.*),
-	pair AS (
+	expired AS (
+		DELETE FROM dexp3.expiry_rows e USING free_batch b WHERE e.first_decision = b.first_decision
+		RETURNING e.*),
+	expired_each AS (
+		SELECT e.*, unnest(e.decisions) AS decision_id FROM expired e),
+	single AS (
 		DELETE FROM dexp3.decision_rows d USING settled f WHERE d.decision_id = f.decision_id
 		RETURNING int8range(d.decision_id, d.decision_id, '[]') AS id, d.decision_id, d.arm, d.outstanding, d.decided_at,
 			greatest(d.delay, f.delay) AS delay, f.loss AS l, f.probability AS p, f.estimate, f.expected, f.lbck, f.expired,
 			f.received_at, f.xact AS settler, greatest(d.xact, f.xact) AS newest, d.mass AS allowed,
-			coalesce(f.mass, 1) AS mass, coalesce(f.baseline, 0) AS baseline,
-			-- the square of a very small loss would be an error (underflow)
-			CASE WHEN abs(f.loss) > 1e-150 THEN f.loss / f.probability END AS w),
+			coalesce(f.mass, 1) AS mass, coalesce(f.baseline, 0) AS baseline, d.gamma),
+	together AS (
+		DELETE FROM dexp3.decision_rows d USING expired_each e WHERE d.decision_id = e.decision_id
+		RETURNING int8range(d.decision_id, d.decision_id, '[]') AS id, d.decision_id, d.arm, d.outstanding, d.decided_at,
+			greatest(d.delay, e.round - d.round, 0) AS delay, e.loss AS l, d.probability AS p, NULL::float8 AS estimate,
+			NULL::float8 AS expected, NULL::float8 AS lbck, true AS expired,
+			e.received_at, e.xact AS settler, greatest(d.xact, e.xact) AS newest, d.mass AS allowed,
+			coalesce(d.mass, 1) AS mass, coalesce(e.baseline, 0) AS baseline, d.gamma),
+	pair AS (
+		SELECT * FROM single UNION ALL SELECT * FROM together),
 	learned AS (
-		SELECT p.*, b.half_life, CASE WHEN abs(l - low) > 1e-150 THEN (l - low) / range ELSE 0 END AS share
+		SELECT p.*, b.half_life, CASE WHEN abs(l - low) > 1e-150 THEN (l - low) / range ELSE 0 END AS share,
+			-- the square of a very small loss would be an error (underflow)
+			CASE WHEN abs(l) > 1e-150 THEN l / p END AS w
 		FROM pair p CROSS JOIN bandit b),
 	arm AS (
-		SELECT i, coalesce(sum(dexp3.faded(estimate, 1, decided_at, half_life, half_lives)), 0) AS z,
+		SELECT i, coalesce(sum(dexp3.faded(coalesce(estimate, (share - baseline) / (p + gamma)), 1, decided_at, half_life, half_lives)), 0) AS z,
 			count(decision_id)::float8 AS decisions, count(l)::float8 AS settled,
 			coalesce(sum(l), 0) AS loss, coalesce(sum(1 / p), 0) AS inverse, coalesce(sum(1 / p / p), 0) AS inverse2,
 			coalesce(sum(l / p), 0) AS weighted, coalesce(sum(l / p / p), 0) AS weighted_inverse,
@@ -1213,6 +1334,10 @@ BEGIN ATOMIC
 		RETURNING d.epoch, d.decision_id, d.decided_at, int8range(d.decision_id, d.decision_id, '[]') AS id),
 	settled AS (
 		DELETE FROM dexp3.feedback_rows f USING removed r WHERE f.decision_id = r.decision_id),
+	expired AS (
+		DELETE FROM dexp3.expiry_rows e
+		WHERE e.bandit_id = trim_earlier_epochs.bandit_id AND e.epoch < trim_earlier_epochs.epoch
+			AND e.received_at < decided_before),
 	written AS (
 		INSERT INTO dexp3.trimmed_rows
 		SELECT min(r.decision_id), trim_earlier_epochs.bandit_id, r.epoch, pg_current_xact_id(), '0', range_agg(id),

@@ -139,7 +139,6 @@ class Floors:
         feedback = sql("SELECT bench.insert_feedback('FROM bench.decision AS d WHERE d.decision_id = :decision_id')")
         skip = sql("SELECT bench.insert_feedback('FROM d', %s)",
                    '{"loss": null, "estimate": null, "probability": null}')
-        expire = sql("SELECT bench.insert_feedback('FROM d', %s)", '{"expired": true}')
         of_many = sql("SELECT bench.insert_decision(':n')")
         one_of_many = '\\set n random(1, 1000)\n'
         share = '\\set decision_id :next + :client_id\n\\set next :next + :clients\n'
@@ -147,9 +146,7 @@ class Floors:
         self.decision = decision
         self.decision_by_turns = sql("SELECT bench.insert_decision('1 + mod(n, 1000)')")
         self.choose = self.write('choose', f'{decision};')
-        choose_and_expire = f'WITH d AS ({decision} RETURNING *) {expire};'
         self.choose_and_skip = self.write('choose_and_skip', f'WITH d AS ({decision} RETURNING *) {skip};')
-        self.choose_and_expire = self.write('choose_and_expire', choose_and_expire)
         self.feedback = self.write('feedback', f'{share}{feedback};')
         self.trigger = self.write('trigger', f'{share}WITH p AS (INSERT INTO bench.purchase_floor (decision_id, loss)'
                                              f' VALUES (:decision_id, 0.5)) {feedback};')
@@ -157,8 +154,11 @@ class Floors:
         self.mix = self.write('mix', mix)
         self.many_choose = self.write('many_choose', f'{one_of_many}{of_many};')
         self.many_mix = self.write('many_mix', f'{one_of_many}{of_many} RETURNING decision_id \\gset\n{feedback};')
+        # what expires has no row of its own
         self.window_mix = self.write('window_mix', '\\set n random(1, 5)\n\\if :n > 1\n'
-                                     f'{mix}\n\\else\n{choose_and_expire}\n\\endif')
+                                     f'{mix}\n\\else\n{decision};\n\\endif')
+        self.silent_mix = self.write('silent_mix', '\\set n random(1, 20)\n\\if :n = 1\n'
+                                     f'{mix}\n\\else\n{decision};\n\\endif')
 
     def write(self, name, text):
         path = os.path.join(self.directory.name, f'floor_{name}.sql')

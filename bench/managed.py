@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import picture
 from load import (HERE, Floors, compare, new_bandit, of_times, pgbench, print_row, print_table, settings, sql,
@@ -13,6 +14,7 @@ from load import (HERE, Floors, compare, new_bandit, of_times, pgbench, print_ro
 CLIENTS = (1, 8, 32)
 WANTED = 0.9        # of the floor
 WANTED_OF_PEER = 5  # times the PL/pgSQL peer, of the mix with 8 clients
+WANTED_SIZE = 1.2   # times what the log takes without a window
 
 # Short enough for decisions to expire as fast as they are made when a slice begins
 WINDOW = ", feedback_window => '250 ms'"
@@ -125,10 +127,11 @@ def workloads(floors, stock):
                   ' give up an old one', (
             ('INSERT of both rows', plain(floors.choose_and_skip)),
             ('dexp3', with_bandit('choose.sql', ", 'dada'")))),
-        ('expires', 'A choice of a bandit with a `feedback_window` that gets no feedback at all, so that most choices'
-                    ' also settle one that has expired', (
-            ('INSERT of both rows', plain(floors.choose_and_expire)),
-            ('dexp3', with_bandit('choose.sql', WINDOW)))),
+        ('silent', 'A choice of a bandit with a `feedback_window`; one in twenty decisions gets feedback, the others'
+                   ' expire', (
+            ('INSERT', plain(floors.silent_mix)),
+            ('dexp3', with_bandit('silent_mix.sql', WINDOW)),
+            ('dexp3 without a window', with_bandit('silent_mix.sql')))),
         ('window', 'A round of a bandit with a `feedback_window`; one in five decisions expires', (
             ('INSERT', plain(floors.window_mix)),
             ('dexp3', with_bandit('window_mix.sql', WINDOW)))),
@@ -161,6 +164,28 @@ def measure_throughput(floors):
     return results
 
 
+def log_size():
+    return sql("SELECT sum(pg_total_relation_size(format('dexp3.%s_rows', t)::regclass))::bigint"
+               " FROM unnest(ARRAY['decision', 'feedback', 'expiry']) AS t")
+
+
+def measure_size():
+    """Measure how much the log grows by silent decisions."""
+    transactions = 2000 if settings.quick else 20000
+    print_table('Bytes a round, if one in twenty decisions gets feedback', '', 'bytes', 'of those without a window', '')
+    without = None
+    for name, arguments in (('without a window', ''), ('with one, after which the others expire', WINDOW)):
+        bandit = new_bandit(f'size {name}', arguments)
+        before = log_size()
+        pgbench('silent_mix.sql', 8, 'off', warm_up=0, transactions=transactions, bandit=bandit)
+        time.sleep(0.5)
+        sql('SELECT bandit_expire(%s)', bandit)
+        size = (log_size() - before) / (8 * transactions)
+        without = without or size
+        print_row(name, f'{size:.0f}', f'{size / without:.2f}',
+                  f'at most {WANTED_SIZE}: {"ok" if round(size / without, 2) <= WANTED_SIZE else "MISSED"}')
+
+
 def draw(name, svg):
     with open(os.path.join(settings.pictures, name), 'w', encoding='utf-8') as file:
         file.write(svg)
@@ -168,7 +193,7 @@ def draw(name, svg):
 
 def draw_throughput(results):
     names = {'choose': 'choice', 'feedback': 'feedback', 'trigger': 'trigger', 'mix': 'round', 'many': '1,000 bandits',
-             'window': 'window'}
+             'window': 'window', 'silent': 'silent'}
     draw('managed-floor.svg', picture.bars(
         'dexp3 as a share of the bare INSERTs', [{
             'title': f'synchronous_commit = {commit}',
@@ -207,7 +232,9 @@ def draw_throughput(results):
 
 def main():
     print('\n## Managed bandits under load')
-    draw_throughput(measure_throughput(Floors()))
+    results = measure_throughput(Floors())
+    measure_size()
+    draw_throughput(results)
     print('\n![dexp3 as a share of the bare INSERTs](managed-floor.svg)')
     print('\n![Rounds a second](managed-rounds.svg)')
     print('\n![The slowest of 100 rounds](managed-latency.svg)')

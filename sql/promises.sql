@@ -363,7 +363,7 @@ SELECT ddl, promises.try_shape(ddl)
 FROM unnest(ARRAY['decision ADD COLUMN note text',
                   'decision ADD COLUMN note text NOT NULL DEFAULT ''new''',
                   'decision ADD COLUMN twice bigint GENERATED ALWAYS AS (round * 2) STORED',
-                  'decision DROP COLUMN gamma',
+                  'decision DROP COLUMN m',
                   'decision ALTER COLUMN z TYPE numeric',
                   'feedback ADD COLUMN note text',
                   'bandit ADD COLUMN note text',

@@ -38,15 +38,21 @@ BEGIN
     IF TG_TABLE_NAME = 'decision_rows' THEN
         INSERT INTO tuned.event (bandit_id, epoch, kind, decision_id, arm, decision)
         VALUES (NEW.bandit_id, NEW.epoch, 'draw', NEW.decision_id, NEW.arm, NEW);
-    ELSE
+    ELSIF TG_TABLE_NAME = 'feedback_rows' THEN
         INSERT INTO tuned.event (bandit_id, epoch, kind, decision_id, feedback)
         VALUES (NEW.bandit_id, NEW.epoch, 'feedback', NEW.decision_id, NEW);
+    ELSE
+        INSERT INTO tuned.event (bandit_id, epoch, kind, decision_id, feedback)
+        SELECT bandit_id, epoch, CASE WHEN decision_id = NEW.first_decision THEN 'feedback' ELSE 'also' END, decision_id,
+               ROW(s.*)::dexp3.feedback_rows
+        FROM dexp3.settled s WHERE decision_id = ANY (NEW.decisions) ORDER BY decision_id;
     END IF;
     RETURN NULL;
 END
 $$;
 CREATE TRIGGER record AFTER INSERT ON dexp3.decision_rows FOR EACH ROW EXECUTE FUNCTION tuned.record();
 CREATE TRIGGER record AFTER INSERT ON dexp3.feedback_rows FOR EACH ROW EXECUTE FUNCTION tuned.record();
+CREATE TRIGGER record AFTER INSERT ON dexp3.expiry_rows FOR EACH ROW EXECUTE FUNCTION tuned.record();
 
 --
 -- Playing
@@ -67,7 +73,7 @@ BEGIN
         SELECT d.decision_id, b.loss_range[1] + tuned.loss(d.arm, d.round) * (b.loss_range[2] - b.loss_range[1]) AS loss
         FROM dexp3.bandit b JOIN dexp3.decision d USING (bandit_id, epoch)
         WHERE b.name = give.bandit AND d.round % 9 <> 5
-          AND NOT EXISTS (SELECT FROM dexp3.feedback f WHERE f.decision_id = d.decision_id)
+          AND NOT EXISTS (SELECT FROM dexp3.settled s WHERE s.decision_id = d.decision_id)
         ORDER BY (d.round * 7 + salt) % 5, d.round LIMIT give.n
     LOOP
         PERFORM bandit_feedback(open.decision_id, open.loss);
@@ -154,7 +160,7 @@ LANGUAGE sql AS $$
         FROM b, reference.self_tuned(b.events,
                     cardinality(b.arms) - (SELECT count(*) FROM e WHERE kind = 'add')::integer,
                     b.optimism, extract(epoch FROM b.half_life)::float8) x)
-    SELECT count(*) FILTER (WHERE e.kind = 'draw'), count(*) FILTER (WHERE e.kind = 'feedback'),
+    SELECT count(*) FILTER (WHERE e.kind = 'draw'), count(*) FILTER (WHERE e.kind IN ('feedback', 'also')),
            max(abs((e.decision).probability - x.probability)) < 1e-9
                AND max(abs((e.decision).gamma * 16 / x.step_size - 1)) < 1e-9
                AND max(abs(coalesce((e.decision).mass, 1) - x.mass)) FILTER (WHERE e.kind = 'draw') < 1e-9
@@ -164,7 +170,7 @@ LANGUAGE sql AS $$
            bool_and((e.decision).decided_at = e.at) FILTER (WHERE e.kind = 'draw')
                AND bool_and((e.feedback).received_at = e.at
                             AND (e.feedback).decided_at IS NOT DISTINCT FROM CASE WHEN forgets THEN e.decided_at END)
-                   FILTER (WHERE e.kind = 'feedback'),
+                   FILTER (WHERE e.kind IN ('feedback', 'also')),
            (SELECT tuned.difference(ARRAY[object ->> 'settled', object ->> 'total_loss', object ->> 'cost']::float8[]
                                     || ARRAY(SELECT z::float8 FROM jsonb_array_elements_text(object -> 'z') WITH ORDINALITY _ (z, n) ORDER BY n),
                                     ARRAY[x.settled, x.total_loss, x.cost]
@@ -177,7 +183,7 @@ LANGUAGE sql AS $$
                                         ARRAY(SELECT p FROM unnest(x.probabilities) WITH ORDINALITY _ (p, n)
                                               WHERE b.arms[n] <> ALL (b.retired) ORDER BY n)) < 1e-9
                    AND (object ->> 'round')::bigint = (SELECT count(*) FROM e WHERE kind = 'draw')
-                   AND (object ->> 'outstanding')::bigint = (SELECT sum(CASE kind WHEN 'draw' THEN 1 WHEN 'feedback' THEN -1 END) FROM e)
+                   AND (object ->> 'outstanding')::bigint = (SELECT sum(CASE WHEN kind = 'draw' THEN 1 WHEN kind IN ('feedback', 'also') THEN -1 END) FROM e)
                    AND (object ->> 'half_life') IS NULL
             FROM b, x WHERE x.n = last),
            (SELECT abs(bandit_regret_estimate(name) / expected - 1) < 1e-9
@@ -395,7 +401,7 @@ ORDER BY bandit_id, i, n \gexec
 \set ECHO all
 SELECT name, a.* FROM tuned.bandit, tuned.agreement(name) a ORDER BY bandit_id;
 SELECT name, missing_loss, count(*) > 10 AS expired, count(DISTINCT loss) AS losses
-FROM tuned.bandit JOIN dexp3.bandit USING (bandit_id, name) JOIN dexp3.feedback USING (bandit_id) WHERE expired GROUP BY bandit_id, name, missing_loss ORDER BY bandit_id;
+FROM tuned.bandit JOIN dexp3.bandit USING (bandit_id, name) JOIN dexp3.settled USING (bandit_id) WHERE expired GROUP BY bandit_id, name, missing_loss ORDER BY bandit_id;
 SELECT count(bandit_trim(name)) FROM tuned.bandit;
 \c -
 SET synchronous_commit = off;

@@ -12,7 +12,9 @@
 -- One event. "at" is its time: for a half-life in rounds the newest round (the
 -- one that is drawn, if it is a draw), else in the unit of the half-life.
 CREATE TYPE reference.event AS (
-    kind text,                  -- draw, feedback, add, retire, or look: only tell
+    kind text,                  -- draw, feedback, also (feedback that comes together
+                                -- with the event before, and does not know of it),
+                                -- add, retire, or look: only tell
     decision bigint,            -- the decision drawn or settled: 1, 2, ...
     arm integer,                -- drawn, added or retired
     probability float8,         -- of the arm drawn, as really used
@@ -135,6 +137,7 @@ DECLARE
     ln_k float8;
     new_v float8;
     offset_to_cost float8;
+    common float8;
 BEGIN
     n := 0;
     FOREACH e IN ARRAY events LOOP
@@ -162,7 +165,7 @@ BEGIN
         baseline := NULL;
         estimate := NULL;
 
-        IF e.kind <> 'feedback' THEN
+        IF e.kind NOT IN ('feedback', 'also') THEN
             active_z := ARRAY(SELECT z_i FROM unnest(z, active) _ (z_i, a) WHERE a);
             v := reference.solve(cost, active_z);
             step_size := ln(k::float8) / v;
@@ -185,8 +188,11 @@ BEGIN
             gamma[e.decision] := step_size / 16;
             share[e.decision] := CASE WHEN mass > 1e-100 THEN mass ELSE 0 END;
 
-        WHEN 'feedback' THEN
-            baseline := (1 - optimism) * total_loss / (settled + k);
+        WHEN 'feedback', 'also' THEN
+            IF e.kind = 'feedback' THEN
+                common := (1 - optimism) * total_loss / (settled + k);
+            END IF;
+            baseline := common;
             estimate := (e.loss - baseline) / (p[e.decision] + gamma[e.decision]);
             things := things + 1;
             since[things] := made_at[e.decision];

@@ -51,26 +51,57 @@ SELECT min(decision_id) AS first FROM bandit_choose_many('now', 5) \gset
 SELECT bandit_feedback(:first + 1, 0);
 SELECT bandit_expire('now');
 SELECT f.decision_id - :first AS n, f.round, f.delay, f.loss, f.expired, abs(f.estimate - f.loss / d.probability) < 1e-12 AS estimate
-FROM dexp3.feedback f JOIN dexp3.decision d USING (decision_id) WHERE f.decision_id >= :first ORDER BY 1;
+FROM dexp3.settled f JOIN dexp3.decision d USING (decision_id) WHERE f.decision_id >= :first ORDER BY 1;
 SELECT count(*) FROM dexp3.pending WHERE bandit = 'now';
 SELECT bandit_feedback(:first, 0.1), bandit_feedback(:first, 0.1), bandit_feedback(:first + 1, 0.1);
 SELECT bandit_expire('now');
 SELECT bandit_verify('now');
 
--- Each choose settles two: a backlog shrinks.
-SELECT count(*) FROM bandit_choose_many('now', 10);
+-- When a choose is committed, what is due expires, but not more than 200: a backlog shrinks. One
+-- row is enough for many.
+SELECT count(*) FROM bandit_choose_many('now', 500);
 SELECT arm IS NOT NULL AS chosen FROM bandit_choose('now');
 SELECT count(*) FROM dexp3.pending WHERE bandit = 'now';
 SELECT arm IS NOT NULL AS chosen FROM bandit_choose('now');
 SELECT count(*) FROM dexp3.pending WHERE bandit = 'now';
 SELECT count(*) FROM bandit_choose_many('now', 4);
 SELECT count(*) FROM dexp3.pending WHERE bandit = 'now';
+SELECT cardinality(decisions) AS decisions, loss, first_decision = decisions[1] AS first,
+       last_decision = decisions[cardinality(decisions)] AS last, e.round, baseline
+FROM dexp3.expiry e JOIN dexp3.bandit USING (bandit_id) WHERE name = 'now' ORDER BY first_decision;
+SELECT count(*), count(*) FILTER (WHERE expired) AS expired, count(DISTINCT decision_id) AS decisions
+FROM dexp3.settled JOIN dexp3.bandit USING (bandit_id) WHERE name = 'now';
+SELECT bandit_verify('now');
+
+-- A choose that is rolled back lets nothing expire, also one to a savepoint.
+BEGIN;
+SELECT arm IS NOT NULL AS chosen FROM bandit_choose('now');
+ROLLBACK;
+SELECT count(*) FROM dexp3.pending WHERE bandit = 'now';
+BEGIN;
+SAVEPOINT a;
+SELECT arm IS NOT NULL AS chosen FROM bandit_choose('now');
+ROLLBACK TO a;
+COMMIT;
+SELECT count(*) FROM dexp3.pending WHERE bandit = 'now';
+
+-- What became of the bandit in the meantime is known at the commit.
+BEGIN;
+SELECT arm IS NOT NULL AS chosen FROM bandit_choose('units');
+SELECT bandit_reset('units');
+COMMIT;
+SELECT arm IS NOT NULL AS chosen FROM bandit_choose('units');
+BEGIN;
+SELECT arm IS NOT NULL AS chosen FROM bandit_choose('now');
+SET TRANSACTION READ ONLY;
+COMMIT;
+SELECT count(*) FROM dexp3.pending WHERE bandit = 'now';
 
 -- All bandits at once; in their units; deda, too.
 SELECT count(*) FROM bandit_choose_many('units', 3);
 SELECT count(*) FROM bandit_choose_many('deda', 3);
 SELECT bandit_expire();
-SELECT DISTINCT name, loss FROM dexp3.feedback JOIN dexp3.bandit USING (bandit_id) WHERE expired AND name <> 'now' ORDER BY name;
+SELECT DISTINCT name, loss FROM dexp3.settled JOIN dexp3.bandit USING (bandit_id) WHERE expired AND name <> 'now' ORDER BY name;
 SELECT name, bandit_verify(name) FROM unnest('{hour,both,units,now,deda}'::text[]) name;
 
 -- Rolled back, it has not expired.
@@ -91,6 +122,32 @@ SELECT arm IS NOT NULL AS chosen FROM bandit_choose('now');
 SELECT count(*) FROM dexp3.checkpoint JOIN dexp3.bandit USING (bandit_id) WHERE name = 'now';
 \c -
 SELECT bandit_expire('hour'), bandit_expire('now');
+
+-- Triggers that a superuser has put on the table fire, deferred ones, too. They cannot
+-- use bandits.
+CREATE TABLE upkeep.fired (n integer);
+CREATE FUNCTION upkeep.fire() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO upkeep.fired VALUES (cardinality(NEW.decisions));
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER at_once AFTER INSERT ON dexp3.expiry_rows FOR EACH ROW EXECUTE FUNCTION upkeep.fire();
+CREATE CONSTRAINT TRIGGER deferred AFTER INSERT ON dexp3.expiry_rows DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION upkeep.fire();
+SELECT count(*) FROM bandit_choose_many('now', 3);
+SELECT arm IS NOT NULL AS chosen FROM bandit_choose('now');
+SELECT n, count(*) FROM upkeep.fired GROUP BY n;
+CREATE OR REPLACE FUNCTION upkeep.fire() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM bandit_choose('now');
+    RETURN NULL;
+END
+$$;
+DROP TRIGGER at_once ON dexp3.expiry_rows;
+SELECT arm IS NOT NULL AS chosen FROM bandit_choose('now');
+DROP TRIGGER deferred ON dexp3.expiry_rows;
+SELECT bandit_expire('now'), bandit_verify('now');
 
 SELECT bandit_create('bad', '{a,b}', 'dada', feedback_window => '-1 second');
 SELECT bandit_create('bad', '{a,b}', 'dada', retention => '-1 second');
@@ -131,7 +188,7 @@ FROM unnest('{kept,gone,gone deda,gone ix}'::text[]) name;
 CREATE TABLE upkeep.status AS
 SELECT name, d.decision_id, CASE WHEN f.decision_id IS NULL THEN 'open' WHEN f.loss IS NULL THEN 'skipped'
                                  WHEN f.expired THEN 'expired' ELSE 'duplicate' END AS status
-FROM dexp3.decision d JOIN dexp3.bandit USING (bandit_id) LEFT JOIN dexp3.feedback f USING (decision_id)
+FROM dexp3.decision d JOIN dexp3.bandit USING (bandit_id) LEFT JOIN dexp3.settled f USING (decision_id)
 WHERE name LIKE 'gone%';
 SELECT name, status, count(*) FROM upkeep.status GROUP BY 1, 2 ORDER BY 1, 2;
 

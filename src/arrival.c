@@ -148,6 +148,8 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 		xact_attnos[0] = Anum_decision_xact;
 	else if (relid == tables()->feedback)
 		xact_attnos[0] = Anum_feedback_xact;
+	else if (relid == tables()->expiry)
+		xact_attnos[0] = Anum_expiry_xact;
 	else if (relid == tables()->trimmed)
 	{
 		/* when the rows that are gone arrived here is not known */
@@ -156,7 +158,7 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 		nxacts = 2;
 	}
 	else
-		protocol_violated(trigdata, "on dexp3.decision, dexp3.feedback or dexp3.trimmed");
+		protocol_violated(trigdata, "on dexp3.decision, dexp3.feedback, dexp3.expiry or dexp3.trimmed");
 
 	/* all of them begin with a decision, its bandit and its epoch */
 	tupdesc = RelationGetDescr(trigdata->tg_relation);

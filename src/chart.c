@@ -117,7 +117,7 @@ static const char *const share_query =
 static const char *const outcome_query =
 "SELECT ((round - delay - $3) * $5 / $4)::integer,"
 "  coalesce(array_position($6, arm) - 1, cardinality($6)), count(*), sum(loss)"
-" FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2 AND loss IS NOT NULL GROUP BY 1, 2";
+" FROM dexp3.settled WHERE bandit_id = $1 AND epoch = $2 AND loss IS NOT NULL GROUP BY 1, 2";
 
 /*
  * The series are what self-tuned needs to tell its regret: the inverse of its gamma,
@@ -133,10 +133,10 @@ static const char *const regret_query =
 static const char *const delay_query =
 "SELECT width_bucket(delay::float8, $3) - 1,"
 "  CASE WHEN loss IS NULL THEN 2 WHEN expired THEN 1 ELSE 0 END, count(*), 0::float8"
-" FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2 GROUP BY 1, 2";
+" FROM dexp3.settled WHERE bandit_id = $1 AND epoch = $2 GROUP BY 1, 2";
 
 static const char *const longest_delay_query =
-"SELECT coalesce(max(delay), -1)::float8 FROM dexp3.feedback WHERE bandit_id = $1 AND epoch = $2";
+"SELECT coalesce(max(delay), -1)::float8 FROM dexp3.settled WHERE bandit_id = $1 AND epoch = $2";
 
 /*
  * Run a query; the result is in SPI_tuptable.  All queries of a chart see what

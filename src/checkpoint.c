@@ -33,7 +33,7 @@
 #include "log.h"
 #include "tables.h"
 
-#define CHECKPOINT_FORMAT	1
+#define CHECKPOINT_FORMAT	2
 
 /*
  * A checkpoint is due when so many events are not covered by one, and more if
@@ -279,7 +279,7 @@ checkpoint_write(int32 bandit_id, int32 epoch, const Totals *totals,
 	values[Anum_checkpoint_written_at - 1] =
 		TimestampTzGetDatum(time_of_action());
 	values[Anum_checkpoint_state - 1] = PointerGetDatum(state.data);
-	(void) insert_row(tables()->checkpoint, values, nulls, Natts_checkpoint, false);
+	insert_row(tables()->checkpoint, values, nulls, Natts_checkpoint);
 	remove_checkpoints(bandit_id, epoch, range);
 	pfree(state.data);
 }

@@ -3,9 +3,9 @@
  *	  bandit_choose(): draw an arm, and remember the decision.
  *
  * One round as in doc/algorithms.md: find the bandit, take its sums, draw, append
- * one row to dexp3.decision, skip what has been open for too long.  Before that,
- * decisions whose feedback has been missing for too long are settled.  It never
- * waits for another session.
+ * one row to dexp3.decision, skip what has been open for too long.  Decisions whose
+ * feedback has been missing for too long expire when the transaction is committed.  It
+ * never waits for another session.
  */
 #include "postgres.h"
 
@@ -22,20 +22,19 @@
 #include "bandit.h"
 #include "clock.h"
 #include "compat.h"
+#include "expire.h"
 #include "log.h"
 #include "own.h"
 #include "progress.h"
 #include "random.h"
 #include "settle.h"
+#include "settlement.h"
 #include "sums.h"
 #include "trim.h"
 
 PG_FUNCTION_INFO_V1(bandit_choose);
 PG_FUNCTION_INFO_V1(bandit_choose_each);
 PG_FUNCTION_INFO_V1(bandit_choose_many);
-
-/* How many decisions with missing feedback one choose settles. */
-#define MAX_EXPIRED	2
 
 /*
  * How many decisions of a subject are looked at, in search of an open one to be
@@ -140,7 +139,7 @@ can_be_kept(void *context, const DecisionRow *row)
 	if (arm < 0 || arm >= sticky->bandit->params.arms ||
 		(sticky->excluded != NULL && sticky->excluded[arm]) ||
 		row->decided_at < sticky->expired_before ||
-		log_find_settlement(row->decision_id, &settlement) != NOT_SETTLED)
+		settlement_find(row, &settlement) != NOT_SETTLED)
 		return LOOK_ON;
 	return TAKE_IT;
 }
@@ -197,12 +196,10 @@ fill_result(const Bandit *bandit, const DecisionRow *row, Datum *values)
  * Take the sums of a bandit for a draw, after having done what is due.
  */
 static void
-take_sums(const Bandit *bandit, int64 max_expired, Sums *sums)
+take_sums(const Bandit *bandit, Sums *sums)
 {
 	sums_take_all(sums, bandit, RowExclusiveLock);
 	checkpoint_and_trim(sums, bandit);
-	if (bandit->feedback_window != NULL && settle_expired(bandit, sums, max_expired) > 0)
-		sums_take_all(sums, bandit, RowExclusiveLock);
 }
 
 /*
@@ -236,12 +233,13 @@ choose(FunctionCallInfo fcinfo, int delay_arg)
 		Sums		sums;
 		Learner		learner;
 
-		take_sums(bandit, MAX_EXPIRED, &sums);
+		take_sums(bandit, &sums);
 		sums_learner(&sums, bandit, &learner);
 		draw(bandit, &learner, delay, excluded, &row);
 		row.subject = subject;
 		log_append_decision(&row);
 		sums_add_decision(&row);
+		expire_after_choose(bandit, &sums.frontier);
 		if (bandit->params.skipping)
 			settle_overdue(bandit, &sums, &learner);
 	}
@@ -284,7 +282,6 @@ bandit_choose_many(PG_FUNCTION_ARGS)
 	RowInserter *inserter;
 	Progress	progress;
 	MemoryContext round_context;
-	int64		max_expired;
 	int64		delay;
 	int32		n;
 
@@ -307,7 +304,6 @@ bandit_choose_many(PG_FUNCTION_ARGS)
 	progress_start(&progress, "decisions", n);
 	round_context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 round",
 										  ALLOCSET_DEFAULT_SIZES);
-	max_expired = (int64) MAX_EXPIRED * n;
 	for (int32 i = 0; i < n; i++)
 	{
 		Sums		sums;
@@ -321,13 +317,15 @@ bandit_choose_many(PG_FUNCTION_ARGS)
 		if (own_is_disturbed(bandit->bandit_id, bandit->epoch))
 			insert_flush(inserter); /* sums are made from what is in the log */
 		if (i == 0)
-			take_sums(bandit, max_expired, &sums);
+			take_sums(bandit, &sums);
 		else
 			sums_take_all(&sums, bandit, RowExclusiveLock);
 		sums_learner(&sums, bandit, &learner);
 		draw(bandit, &learner, delay, excluded, &row);
 		log_append_one_of_many(inserter, &row);
 		sums_add_decision(&row);
+		if (i == 0)
+			expire_after_choose(bandit, &sums.frontier);
 		if (bandit->params.skipping && has_overdue(&sums, &learner))
 		{
 			insert_flush(inserter);

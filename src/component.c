@@ -548,5 +548,5 @@ component_write(const Bandit *bandit, Totals *totals, bool thoroughly)
 	values[Anum_component_cost - 1] = Float8GetDatum(counts.cost + fade * bandit->cost_offset);
 	values[Anum_component_z - 1] = number_array(z, 1, narms);
 	values[Anum_component_sums - 1] = number_array(sums, NUM_REPORT_SUMS, narms);
-	(void) insert_row(tables()->component, values, nulls, Natts_component, false);
+	insert_row(tables()->component, values, nulls, Natts_component);
 }

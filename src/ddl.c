@@ -356,6 +356,7 @@ bandit_drop(PG_FUNCTION_ARGS)
 	PG_TRY();
 	{
 		(void) run_as_owner("WITH f AS (DELETE FROM dexp3.feedback_rows WHERE bandit_id = $1),"
+							" e AS (DELETE FROM dexp3.expiry_rows WHERE bandit_id = $1),"
 							" d AS (DELETE FROM dexp3.decision_rows WHERE bandit_id = $1)"
 							" DELETE FROM dexp3.trimmed_rows WHERE bandit_id = $1",
 							1, types, values, NULL, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include "arrival.h"
 #include "compat.h"
+#include "expire.h"
 #include "own.h"
 #include "progress.h"
 #include "publish.h"
@@ -48,5 +49,6 @@ _PG_init(void)
 
 	tables_init();
 	own_init();
+	expire_init();
 	arrival_init();
 }

@@ -11,6 +11,7 @@
 #include "bandit.h"
 #include "log.h"
 #include "settle.h"
+#include "settlement.h"
 
 PG_FUNCTION_INFO_V1(bandit_feedback);
 PG_FUNCTION_INFO_V1(bandit_reward);
@@ -110,7 +111,7 @@ seems_open(void *context, const DecisionRow *row)
 
 	if (row->epoch != search->epoch || ++search->looked_at > MAX_LOOKED_AT)
 		return GIVE_UP;
-	return log_find_settlement(row->decision_id, &settlement) == IS_SETTLED ?
+	return settlement_find(row, &settlement) == IS_SETTLED ?
 		LOOK_ON : TAKE_IT;
 }
 

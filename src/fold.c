@@ -6,6 +6,9 @@
  * finished since: those that were running then, one by one, and those that came
  * later.
  *
+ * A row of dexp3.expiry says which decisions have expired, and with which loss; what
+ * that adds follows from the decisions.  A snapshot that sees the row sees them, too.
+ *
  * Rows that have been removed.  Old settled rows may be replaced by their sums,
  * see trim.c.  The snapshot sees either the rows or the sums, so that from the
  * start the two make the whole.  A checkpoint that has the rows does not need the
@@ -26,6 +29,8 @@ typedef struct Fold
 	Totals	   *totals;
 	const Moment *since;		/* what the checkpoint includes */
 	const Moment *moment;		/* what the result shall include */
+	Snapshot	snapshot;		/* of the scan that is under way */
+	const ExpiryRow *batch;		/* whose decisions are visited */
 	uint64		mine;			/* our transaction, 0 if it has no identifier */
 	bool		usable;			/* has the checkpoint all rows that are gone? */
 	Progress	progress;
@@ -73,6 +78,26 @@ visit_feedback(void *context, const void *row)
 }
 
 static void
+visit_expired(void *context, const void *row)
+{
+	Fold	   *fold = context;
+	FeedbackRow feedback;
+
+	expired_feedback(&feedback, fold->batch, row, fold->bandit);
+	visit_feedback(fold, &feedback);
+}
+
+static void
+visit_expiry(void *context, const void *row)
+{
+	Fold	   *fold = context;
+
+	fold->batch = row;
+	log_visit_decisions(fold->batch->decisions, fold->batch->n, fold->snapshot,
+						visit_expired, fold);
+}
+
+static void
 visit_trimmed(void *context, const void *row)
 {
 	totals_add_trimmed(((Fold *) context)->totals, row);
@@ -109,6 +134,7 @@ scan_new(Fold *fold, LogTable table, Snapshot snapshot, LogVisitor visit)
 	int32		epoch = fold->bandit->epoch;
 	const Moment *since = fold->since;
 
+	fold->snapshot = snapshot;
 	for (int i = 0; i < since->nrunning; i++)
 	{
 		uint64		xact = since->running[i];
@@ -124,6 +150,7 @@ scan_new(Fold *fold, LogTable table, Snapshot snapshot, LogVisitor visit)
 static void
 scan_mine(Fold *fold, LogTable table, LogVisitor visit)
 {
+	fold->snapshot = SnapshotSelf;
 	if (fold->mine != 0)
 		log_scan(table, fold->bandit->bandit_id, fold->bandit->epoch,
 				 fold->mine, fold->mine + 1, SnapshotSelf, is_mine, visit, fold);
@@ -176,11 +203,13 @@ fold_log(const Bandit *bandit, FoldFrom from, Snapshot snapshot, const Moment *m
 	}
 	scan_new(&fold, LOG_DECISIONS, snapshot, visit_decision);
 	scan_new(&fold, LOG_FEEDBACK, snapshot, visit_feedback);
+	scan_new(&fold, LOG_EXPIRY, snapshot, visit_expiry);
 
 	if (with_own_rows)
 	{
 		scan_mine(&fold, LOG_DECISIONS, visit_decision);
 		scan_mine(&fold, LOG_FEEDBACK, visit_feedback);
+		scan_mine(&fold, LOG_EXPIRY, visit_expiry);
 	}
 	pfree(since.running);
 

@@ -29,6 +29,7 @@
 #include "frontier.h"
 #include "log.h"
 #include "moment.h"
+#include "settlement.h"
 
 /* How many rows that are gone one move walks over. */
 #define MAX_GONE		1000
@@ -46,6 +47,7 @@ typedef struct Mover
 	bool		reaches_mine;	/* is known what runs before it? */
 	int			reserved;		/* room for holes that are still to be looked
 								 * at */
+	SettlementLook *look;
 	int64		looked_at;
 	int64		gone;
 } Mover;
@@ -237,7 +239,7 @@ take_decision(Mover *mover, Cursor *cursor, const DecisionRow *row, bool one_tra
 		return NOT_DUE;
 	if (++mover->looked_at > move->max_looked_at)
 		return NO_MORE;
-	if (log_find_settlement(row->decision_id, &settlement) == NOT_SETTLED)
+	if (settlement_of(mover->look, row, &settlement) == NOT_SETTLED)
 	{
 		if (!due)
 			return NOT_DUE;
@@ -249,7 +251,7 @@ take_decision(Mover *mover, Cursor *cursor, const DecisionRow *row, bool one_tra
 			settlement.settler = GetCurrentTransactionId();
 			settlement.xact = log_current_xact();
 		}
-		else if (log_find_settlement(row->decision_id, &settlement) == NOT_SETTLED)
+		else if (settlement_find(row, &settlement) == NOT_SETTLED)
 			return NO_MORE;		/* somebody was quicker, and rolled back */
 	}
 
@@ -381,9 +383,11 @@ frontier_move(Frontier *frontier, FrontierMove *move)
 	mover.reaches_mine = mover.mine < mover.moment.next + MAX_REACH;
 	if (mover.reaches_mine)
 		moment_reach(&mover.moment, mover.mine);
+	mover.look = settlement_begin_look();
 	fill_holes(&mover, snapshot);
 	if (!is_quiet(&frontier->cursor, move))
 		(void) move_cursor(&mover, &frontier->cursor, false);
+	settlement_end_look(mover.look);
 	UnregisterSnapshot(snapshot);
 	pfree(mover.moment.running);
 	if (memcmp(&before, &frontier->cursor, sizeof(Cursor)) != 0)
@@ -399,6 +403,7 @@ frontier_visit_open(const Frontier *frontier, int32 bandit_id, int32 epoch,
 					OpenVisitor visit, void *context)
 {
 	Cursor		begin = frontier->cursor;
+	SettlementLook *look = settlement_begin_look();
 	DecisionWalk *walk;
 	uint64		xact;
 	int64		decision_id;
@@ -415,9 +420,9 @@ frontier_visit_open(const Frontier *frontier, int32 bandit_id, int32 epoch,
 		DecisionRow row;
 		Settlement	settlement;
 
-		if (log_read_place(walk, &row) &&
-			log_find_settlement(decision_id, &settlement) != IS_SETTLED)
+		if (log_read_place(walk, &row) && settlement_of(look, &row, &settlement) != IS_SETTLED)
 			go_on = visit(context, &row);
 	}
+	settlement_end_look(look);
 	log_end_walk(walk);
 }

@@ -57,6 +57,12 @@ typedef struct Frontier
 								 * this is a copy of; 0 if it is of none */
 	uint64		version;
 	Cursor		cursor;
+
+	/* when decisions expire together, see expire.c */
+	TimestampTz enough_time;	/* if a decision of this time is due, enough
+								 * are; 0: not known */
+	TimestampTz looked_at;		/* when they were looked for */
+
 	int			nholes;
 	Hole		holes[MAX_HOLES];
 } Frontier;

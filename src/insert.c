@@ -184,11 +184,12 @@ unique_indexes(const ResultRelInfo *relinfo)
 }
 
 /*
- * Write the rows that wait.  With if_new, which is for a single row, it is not
- * written if there is another one with the same first column.  Returns false then.
+ * Write the rows that wait.  With a check, which is for a single row, it is withdrawn
+ * if there is another one with the same first column, or if the check says so.
+ * Returns false then.
  */
 static bool
-write_rows(RowInserter *inserter, bool if_new)
+write_rows(RowInserter *inserter, RowCheck check, void *context)
 {
 	Relation	rel = inserter->rel;
 	TupleTableSlot **slots = inserter->slots;
@@ -200,7 +201,7 @@ write_rows(RowInserter *inserter, bool if_new)
 	for (int i = 0; i < inserter->nslots && RelationGetDescr(rel)->constr != NULL; i++)
 		ExecConstraints(inserter->relinfo, slots[i], inserter->estate);
 	cid = GetCurrentCommandId(true);
-	if (if_new)
+	if (check != NULL)
 	{
 		unique = unique_indexes(inserter->relinfo);
 		token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
@@ -216,8 +217,9 @@ write_rows(RowInserter *inserter, bool if_new)
 		List	   *recheck = InsertIndexTuples(inserter->relinfo, slots[i],
 												inserter->estate, unique, &conflict);
 
-		if (if_new)
+		if (check != NULL)
 		{
+			conflict = conflict || !check(context);
 			table_tuple_complete_speculative(rel, slots[i], token, !conflict);
 			SpeculativeInsertionLockRelease(GetCurrentTransactionId());
 		}
@@ -233,14 +235,14 @@ write_rows(RowInserter *inserter, bool if_new)
  * The same, and meanwhile refuse to be called again.
  */
 static bool
-write_guarded(RowInserter *inserter, bool if_new)
+write_guarded(RowInserter *inserter, RowCheck check, void *context)
 {
 	volatile bool inserted = true;
 
 	inserting = true;
 	PG_TRY();
 	{
-		inserted = write_rows(inserter, if_new);
+		inserted = write_rows(inserter, check, context);
 	}
 	PG_FINALLY();
 	{
@@ -263,11 +265,11 @@ end(RowInserter *inserter)
 }
 
 /*
- * Insert a row.  With if_new, if there is another one with the same first column,
- * be that committed or not, it is not inserted, and false is returned.
+ * Insert a row, speculatively if there is a check: see insert_row_if().
  */
-bool
-insert_row(Oid relid, const Datum *values, const bool *nulls, int natts, bool if_new)
+static bool
+insert(Oid relid, const Datum *values, const bool *nulls, int natts, RowCheck check,
+	   void *context)
 {
 	bool		subject = relid == tables()->decision &&
 		!nulls[Anum_decision_subject - 1];
@@ -275,9 +277,28 @@ insert_row(Oid relid, const Datum *values, const bool *nulls, int natts, bool if
 	bool		inserted;
 
 	add_row(inserter, values, nulls, natts);
-	inserted = write_guarded(inserter, if_new);
+	inserted = write_guarded(inserter, check, context);
 	end(inserter);
 	return inserted;
+}
+
+void
+insert_row(Oid relid, const Datum *values, const bool *nulls, int natts)
+{
+	(void) insert(relid, values, nulls, natts, NULL, NULL);
+}
+
+/*
+ * Insert a row speculatively: everybody can find it in the indexes, but may have to
+ * wait for our decision, which is a matter of moments.  If there is another one with
+ * the same first column, be that committed or not, or if the check then says no, it
+ * is withdrawn, and false is returned.
+ */
+bool
+insert_row_if(Oid relid, const Datum *values, const bool *nulls, int natts,
+			  RowCheck check, void *context)
+{
+	return insert(relid, values, nulls, natts, check, context);
 }
 
 /*
@@ -309,7 +330,7 @@ void
 insert_flush(RowInserter *inserter)
 {
 	if (inserter->nslots > 0)
-		(void) write_guarded(inserter, false);
+		(void) write_guarded(inserter, NULL, NULL);
 }
 
 void

@@ -7,8 +7,13 @@
 
 #include "postgres.h"
 
-extern bool insert_row(Oid relid, const Datum *values, const bool *nulls,
-					   int natts, bool if_new);
+extern void insert_row(Oid relid, const Datum *values, const bool *nulls, int natts);
+
+/* Shall a row stay that has just been inserted, but counts for nobody yet? */
+typedef bool (*RowCheck) (void *context);
+
+extern bool insert_row_if(Oid relid, const Datum *values, const bool *nulls, int natts,
+						  RowCheck check, void *context);
 
 /* Inserting many rows */
 typedef struct RowInserter RowInserter;

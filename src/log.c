@@ -1,7 +1,7 @@
 /*
  * log.c
- *	  The append-only log of managed bandits: dexp3.decision, dexp3.feedback and
- *	  dexp3.trimmed.
+ *	  The append-only log of managed bandits: dexp3.decision, dexp3.feedback,
+ *	  dexp3.expiry and dexp3.trimmed.
  *
  * Rows are written directly, not through the executor, see insert.c; the
  * callers refuse in read-only transactions and check privileges.  Every row
@@ -9,9 +9,9 @@
  * here.
  *
  * Nothing waits.  A decision gets a new identifier, so nobody can hold it.  A
- * row of dexp3.feedback is inserted speculatively, as INSERT ... ON CONFLICT DO
- * NOTHING does: if the decision has one already, even of a transaction that is
- * still running, ours is withdrawn and the caller is told.
+ * row of dexp3.feedback or dexp3.expiry is inserted speculatively, as INSERT ... ON
+ * CONFLICT DO NOTHING does: if a decision is settled already, even by a transaction
+ * that is still running, it is withdrawn and the caller is told; see settlement.c.
  *
  * Serializable transactions would fail whenever two of them use the same bandit,
  * if their reads were watched.  So scans fetch rows with a snapshot that is not
@@ -45,6 +45,7 @@
 
 #include "compat.h"
 #include "log.h"
+#include "rowscan.h"
 #include "tables.h"
 
 /*
@@ -59,10 +60,12 @@ log_identity(void)
 
 	if (generation != tables_generation())
 	{
-		Oid			oids[3] = {tables()->decision, tables()->feedback, tables()->trimmed};
+		Oid			oids[] = {
+			tables()->decision, tables()->feedback, tables()->expiry, tables()->trimmed
+		};
 
 		identity = 0;
-		for (int i = 0; i < 3; i++)
+		for (size_t i = 0; i < lengthof(oids); i++)
 		{
 			Relation	rel = table_open(oids[i], NoLock);
 			Oid			content[2] = {oids[i], rel->rd_rel->relfilenode};
@@ -90,14 +93,17 @@ log_lock(LOCKMODE lockmode)
 		locked = *tables();
 		LockRelationOid(locked.decision, lockmode);
 		LockRelationOid(locked.feedback, lockmode);
+		LockRelationOid(locked.expiry, lockmode);
 		LockRelationOid(locked.trimmed, AccessShareLock);
 		/* news may have come with a lock */
 		if (tables()->decision == locked.decision &&
 			tables()->feedback == locked.feedback &&
+			tables()->expiry == locked.expiry &&
 			tables()->trimmed == locked.trimmed)
 			return log_identity();
 		UnlockRelationOid(locked.decision, lockmode);
 		UnlockRelationOid(locked.feedback, lockmode);
+		UnlockRelationOid(locked.expiry, lockmode);
 		UnlockRelationOid(locked.trimmed, AccessShareLock);
 	}
 }
@@ -155,7 +161,7 @@ log_append_decision(const DecisionRow *row)
 	bool		nulls[Natts_decision];
 
 	form_decision(row, values, nulls);
-	(void) insert_row(tables()->decision, values, nulls, Natts_decision, false);
+	insert_row(tables()->decision, values, nulls, Natts_decision);
 }
 
 /*
@@ -179,11 +185,11 @@ log_append_one_of_many(RowInserter *inserter, const DecisionRow *row)
 }
 
 /*
- * Append a row of dexp3.feedback, unless the decision has one already: then
- * return false.
+ * Append a row of dexp3.feedback, unless the decision has one already or the check
+ * objects: then return false.
  */
 bool
-log_append_feedback(const FeedbackRow *row)
+log_append_feedback(const FeedbackRow *row, RowCheck check, void *context)
 {
 	Datum		values[Natts_feedback];
 	bool		nulls[Natts_feedback] = {0};
@@ -222,47 +228,47 @@ log_append_feedback(const FeedbackRow *row)
 	values[Anum_feedback_decided_at - 1] = TimestampTzGetDatum(row->decided_at);
 	nulls[Anum_feedback_decided_at - 1] = row->decided_at == DT_NOBEGIN;
 
-	return insert_row(tables()->feedback, values, nulls, Natts_feedback, true);
+	return insert_row_if(tables()->feedback, values, nulls, Natts_feedback, check, context);
+}
+
+/*
+ * Append a row of dexp3.expiry, unless the check objects: then return false.
+ */
+bool
+log_append_expiry(const ExpiryRow *row, RowCheck check, void *context)
+{
+	Datum		values[Natts_expiry];
+	bool		nulls[Natts_expiry] = {0};
+	Datum	   *ids = palloc(sizeof(Datum) * row->n);
+	ArrayType  *decisions;
+	bool		appended;
+
+	for (int i = 0; i < row->n; i++)
+		ids[i] = Int64GetDatum(row->decisions[i]);
+	decisions = construct_array(ids, row->n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+								TYPALIGN_DOUBLE);
+	values[Anum_expiry_first_decision - 1] = Int64GetDatum(row->first_decision);
+	values[Anum_expiry_bandit_id - 1] = Int32GetDatum(row->bandit_id);
+	values[Anum_expiry_epoch - 1] = Int32GetDatum(row->epoch);
+	values[Anum_expiry_last_decision - 1] = Int64GetDatum(row->last_decision);
+	values[Anum_expiry_round - 1] = Int64GetDatum(row->round);
+	values[Anum_expiry_received_at - 1] = TimestampTzGetDatum(row->received_at);
+	values[Anum_expiry_xact - 1] = xact_datum(log_current_xact());
+	values[Anum_expiry_loss - 1] = Float8GetDatum(row->loss);
+	/* only "self-tuned" has one */
+	values[Anum_expiry_baseline - 1] = Float8GetDatum(row->baseline);
+	nulls[Anum_expiry_baseline - 1] = row->baseline == 0;
+	values[Anum_expiry_decisions - 1] = PointerGetDatum(decisions);
+	appended = insert_row_if(tables()->expiry, values, nulls, Natts_expiry, check, context);
+	pfree(decisions);
+	pfree(ids);
+	return appended;
 }
 
 /* ----------
  * Reading
  * ----------
  */
-
-/* A scan of a table by one of its indexes. */
-typedef struct RowScan
-{
-	Relation	table;
-	Relation	index;
-	IndexScanDesc scan;
-	TupleTableSlot *slot;
-} RowScan;
-
-/*
- * Begin a scan.  The log's tables must have been locked, with log_lock(), or be
- * looked at for a row that may as well be gone.
- */
-static void
-begin_rows(RowScan *rows, Oid table, Oid index, Snapshot snapshot, ScanKey keys, int nkeys)
-{
-	rows->table = table_open_checked(table, AccessShareLock);
-	rows->index = index_open(index, AccessShareLock);
-	rows->slot = MakeSingleTupleTableSlot(RelationGetDescr(rows->table),
-										  table_slot_callbacks(rows->table));
-	rows->scan = BeginIndexScan(rows->table, rows->index, snapshot, nkeys);
-	rows->scan->xs_want_itup = true;
-	index_rescan(rows->scan, keys, nkeys, NULL, 0);
-}
-
-static void
-end_rows(RowScan *rows)
-{
-	index_endscan(rows->scan);
-	ExecDropSingleTupleTableSlot(rows->slot);
-	index_close(rows->index, AccessShareLock);
-	table_close(rows->table, AccessShareLock);
-}
 
 /*
  * Find the row of a decision in one of the tables.
@@ -273,8 +279,8 @@ begin_row_by_id(RowScan *rows, Oid table, Oid index, Snapshot snapshot, int64 de
 	ScanKeyData key;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(decision_id));
-	begin_rows(rows, table, index, snapshot, &key, 1);
-	return index_getnext_slot(rows->scan, ForwardScanDirection, rows->slot);
+	rows_begin(rows, table, index, snapshot, &key, 1);
+	return rows_next(rows);
 }
 
 static double
@@ -300,6 +306,12 @@ arm_or_none(Datum value, bool isnull)
 	return arm > 0 ? arm - 1 : -1;
 }
 
+static uint64
+read_xact(Datum value)
+{
+	return U64FromFullTransactionId(DatumGetFullTransactionId(value));
+}
+
 static void
 read_decision(TupleTableSlot *slot, DecisionRow *row)
 {
@@ -315,7 +327,7 @@ read_decision(TupleTableSlot *slot, DecisionRow *row)
 	row->delay = nulls[Anum_decision_delay - 1] ? NO_DELAY :
 		DatumGetInt32(values[Anum_decision_delay - 1]);
 	row->decided_at = DatumGetTimestampTz(values[Anum_decision_decided_at - 1]);
-	row->xact = U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_decision_xact - 1]));
+	row->xact = read_xact(values[Anum_decision_xact - 1]);
 	row->subject = NULL;
 	ticket->round = DatumGetInt64(values[Anum_decision_round - 1]);
 	ticket->arm = arm_or_none(values[Anum_decision_arm - 1],
@@ -330,8 +342,8 @@ read_decision(TupleTableSlot *slot, DecisionRow *row)
 							 nulls[Anum_decision_mass - 1], 1);
 }
 
-static void
-read_feedback(TupleTableSlot *slot, FeedbackRow *row)
+void
+log_read_feedback(TupleTableSlot *slot, FeedbackRow *row)
 {
 	Datum	   *values = slot->tts_values;
 	bool	   *nulls = slot->tts_isnull;
@@ -364,6 +376,46 @@ read_feedback(TupleTableSlot *slot, FeedbackRow *row)
 							nulls[Anum_feedback_mass - 1], 1);
 	row->decided_at = nulls[Anum_feedback_decided_at - 1] ? DT_NOBEGIN :
 		DatumGetTimestampTz(values[Anum_feedback_decided_at - 1]);
+	row->xact = read_xact(values[Anum_feedback_xact - 1]);
+}
+
+/*
+ * Complain about an array that nothing of ours has written.
+ */
+static void
+wrong_array(const char *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("wrong array in dexp3.%s", table)));
+}
+
+/*
+ * Read a row of dexp3.expiry; its decisions live in the current context.
+ */
+void
+log_read_expiry(TupleTableSlot *slot, ExpiryRow *row)
+{
+	Datum	   *values = slot->tts_values;
+	bool	   *nulls = slot->tts_isnull;
+	ArrayType  *decisions;
+
+	slot_getallattrs(slot);
+	row->first_decision = DatumGetInt64(values[Anum_expiry_first_decision - 1]);
+	row->bandit_id = DatumGetInt32(values[Anum_expiry_bandit_id - 1]);
+	row->epoch = DatumGetInt32(values[Anum_expiry_epoch - 1]);
+	row->last_decision = DatumGetInt64(values[Anum_expiry_last_decision - 1]);
+	row->round = DatumGetInt64(values[Anum_expiry_round - 1]);
+	row->received_at = DatumGetTimestampTz(values[Anum_expiry_received_at - 1]);
+	row->xact = read_xact(values[Anum_expiry_xact - 1]);
+	row->loss = DatumGetFloat8(values[Anum_expiry_loss - 1]);
+	row->baseline = float8_or_zero(values[Anum_expiry_baseline - 1],
+								   nulls[Anum_expiry_baseline - 1]);
+	decisions = DatumGetArrayTypeP(values[Anum_expiry_decisions - 1]);
+	if (ARR_NDIM(decisions) != 1 || array_contains_nulls(decisions))
+		wrong_array("expiry");
+	row->n = ARR_DIMS(decisions)[0];
+	row->decisions = (const int64 *) ARR_DATA_PTR(decisions);
 }
 
 /*
@@ -376,9 +428,8 @@ read_trimmed(TupleTableSlot *slot, TrimmedRow *row)
 	ArrayType  *sums;
 
 	slot_getallattrs(slot);
-	row->xact = U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_trimmed_xact - 1]));
-	row->newest_xact =
-		U64FromFullTransactionId(DatumGetFullTransactionId(values[Anum_trimmed_newest_xact - 1]));
+	row->xact = read_xact(values[Anum_trimmed_xact - 1]);
+	row->newest_xact = read_xact(values[Anum_trimmed_newest_xact - 1]);
 	row->rounds = DatumGetInt64(values[Anum_trimmed_rounds - 1]);
 	row->skipped = DatumGetInt64(values[Anum_trimmed_skipped_rounds - 1]);
 	row->expired = DatumGetInt64(values[Anum_trimmed_expired_rounds - 1]);
@@ -396,9 +447,7 @@ read_trimmed(TupleTableSlot *slot, TrimmedRow *row)
 
 	sums = DatumGetArrayTypeP(values[Anum_trimmed_sums - 1]);
 	if (ARR_NDIM(sums) != 2 || array_contains_nulls(sums))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("wrong array in dexp3.trimmed")));
+		wrong_array("trimmed");
 	row->nsums = ARR_DIMS(sums)[0];
 	row->arms = ARR_DIMS(sums)[1];
 	row->sums = (const double *) ARR_DATA_PTR(sums);
@@ -409,8 +458,7 @@ index_xact(IndexScanDesc scan)
 {
 	bool		isnull;
 
-	return U64FromFullTransactionId(DatumGetFullTransactionId(index_getattr(scan->xs_itup, 3,
-																			scan->xs_itupdesc, &isnull)));
+	return read_xact(index_getattr(scan->xs_itup, 3, scan->xs_itupdesc, &isnull));
 }
 
 /*
@@ -433,11 +481,13 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_XID8GE, xact_datum(from));
 	ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_XID8LT, xact_datum(before));
 
-	begin_rows(&rows,
+	rows_begin(&rows,
 			   table == LOG_DECISIONS ? tables()->decision :
-			   table == LOG_FEEDBACK ? tables()->feedback : tables()->trimmed,
+			   table == LOG_FEEDBACK ? tables()->feedback :
+			   table == LOG_EXPIRY ? tables()->expiry : tables()->trimmed,
 			   table == LOG_DECISIONS ? tables()->decision_log_idx :
-			   table == LOG_FEEDBACK ? tables()->feedback_log_idx : tables()->trimmed_log_idx,
+			   table == LOG_FEEDBACK ? tables()->feedback_log_idx :
+			   table == LOG_EXPIRY ? tables()->expiry_log_idx : tables()->trimmed_log_idx,
 			   SnapshotAny, keys, lengthof(keys));
 	while (index_getnext_tid(rows.scan, ForwardScanDirection) != NULL)
 	{
@@ -462,8 +512,15 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 			{
 				FeedbackRow feedback;
 
-				read_feedback(rows.slot, &feedback);
+				log_read_feedback(rows.slot, &feedback);
 				visit(context, &feedback);
+			}
+			else if (table == LOG_EXPIRY)
+			{
+				ExpiryRow	expiry;
+
+				log_read_expiry(rows.slot, &expiry);
+				visit(context, &expiry);
 			}
 			else
 			{
@@ -478,7 +535,7 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 				break;
 		}
 	}
-	end_rows(&rows);
+	rows_end(&rows);
 	MemoryContextDelete(row_context);
 }
 
@@ -494,7 +551,7 @@ log_scan_newest(int32 bandit_id, int32 epoch, int max, LogVisitor visit, void *c
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(epoch));
-	begin_rows(&rows, tables()->feedback, tables()->feedback_log_idx, SnapshotSelf,
+	rows_begin(&rows, tables()->feedback, tables()->feedback_log_idx, SnapshotSelf,
 			   keys, lengthof(keys));
 	while (max-- > 0 && index_getnext_tid(rows.scan, BackwardScanDirection) != NULL)
 	{
@@ -503,11 +560,11 @@ log_scan_newest(int32 bandit_id, int32 epoch, int max, LogVisitor visit, void *c
 		CHECK_FOR_INTERRUPTS();
 		if (index_fetch_heap(rows.scan, rows.slot))
 		{
-			read_feedback(rows.slot, &row);
+			log_read_feedback(rows.slot, &row);
 			visit(context, &row);
 		}
 	}
-	end_rows(&rows);
+	rows_end(&rows);
 }
 
 /* ----------
@@ -555,7 +612,7 @@ log_begin_walk(int32 bandit_id, int32 epoch, uint64 xact, int64 decision_id,
 		keys[2].sk_strategy = BTGreaterStrategyNumber;
 		keys[2].sk_argument = PointerGetDatum(walk->place);
 	}
-	begin_rows(&walk->rows, tables()->decision, tables()->decision_log_idx, SnapshotSelf,
+	rows_begin(&walk->rows, tables()->decision, tables()->decision_log_idx, SnapshotSelf,
 			   keys, one_transaction ? 4 : 3);
 	return walk;
 }
@@ -593,7 +650,7 @@ log_read_place(DecisionWalk *walk, DecisionRow *row)
 void
 log_end_walk(DecisionWalk *walk)
 {
-	end_rows(&walk->rows);
+	rows_end(&walk->rows);
 	pfree(walk);
 }
 
@@ -616,7 +673,7 @@ log_find_by_subject(int32 bandit_id, text *subject, DecisionFilter wanted,
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
 	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid,
 						   C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(subject));
-	begin_rows(&rows, tables()->decision, tables()->decision_subject_idx, SnapshotSelf,
+	rows_begin(&rows, tables()->decision, tables()->decision_subject_idx, SnapshotSelf,
 			   keys, lengthof(keys));
 	while (verdict == LOOK_ON &&
 		   index_getnext_slot(rows.scan, BackwardScanDirection, rows.slot))
@@ -625,7 +682,7 @@ log_find_by_subject(int32 bandit_id, text *subject, DecisionFilter wanted,
 		read_decision(rows.slot, row);
 		verdict = wanted(context, row);
 	}
-	end_rows(&rows);
+	rows_end(&rows);
 	return verdict == TAKE_IT;
 }
 
@@ -638,44 +695,40 @@ log_find_decision(int64 decision_id, DecisionRow *row)
 
 	if (found)
 		read_decision(rows.slot, row);
-	end_rows(&rows);
+	rows_end(&rows);
 	return found;
 }
 
 /*
- * Find out whether a decision is settled, also by somebody who has not committed
- * yet.
+ * Visit the decisions with the given identifiers, if a snapshot sees them.
  */
-SettlementStatus
-log_find_settlement(int64 decision_id, Settlement *settlement)
+void
+log_visit_decisions(const int64 *ids, int n, Snapshot snapshot, LogVisitor visit,
+					void *context)
 {
-	SnapshotData dirty;
 	RowScan		rows;
+	ScanKeyData key;
 
-	memset(settlement, 0, sizeof(Settlement));
-	InitDirtySnapshot(dirty);
-	if (begin_row_by_id(&rows, tables()->feedback, tables()->feedback_pkey, &dirty,
-						decision_id))
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(0));
+	rows_begin(&rows, tables()->decision, tables()->decision_pkey, SnapshotAny, &key, 1);
+	for (int i = 0; i < n; i++)
 	{
-		FeedbackRow row;
-		bool		isnull;
-		Datum		xmin = slot_getsysattr(rows.slot, MinTransactionIdAttributeNumber, &isnull);
-
-		read_feedback(rows.slot, &row);
-		settlement->settled_by = row.settled_by;
-		settlement->xact = U64FromFullTransactionId(DatumGetFullTransactionId(rows.slot->tts_values[Anum_feedback_xact - 1]));
-		settlement->status = IS_SETTLED;
-		if (TransactionIdIsValid(dirty.xmin))
+		CHECK_FOR_INTERRUPTS();
+		key.sk_argument = Int64GetDatum(ids[i]);
+		rows_begin_again(&rows, &key, 1);
+		while (rows_next(&rows))
 		{
-			settlement->status = BEING_SETTLED;
-			settlement->settler = dirty.xmin;
-			settlement->speculative_token = dirty.speculativeToken;
+			if (table_tuple_satisfies_snapshot(rows.table, rows.slot, snapshot))
+			{
+				DecisionRow row;
+
+				read_decision(rows.slot, &row);
+				visit(context, &row);
+				break;
+			}
 		}
-		else if (TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin)))
-			settlement->settler = DatumGetTransactionId(xmin);
 	}
-	end_rows(&rows);
-	return settlement->status;
+	rows_end(&rows);
 }
 
 int64

@@ -1,7 +1,7 @@
 /*
  * log.h
- *	  The append-only log of managed bandits: dexp3.decision, dexp3.feedback and
- *	  dexp3.trimmed.
+ *	  The append-only log of managed bandits: dexp3.decision, dexp3.feedback,
+ *	  dexp3.expiry and dexp3.trimmed.
  */
 #ifndef DEXP3_LOG_H
 #define DEXP3_LOG_H
@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "access/sdir.h"
+#include "executor/tuptable.h"
 #include "storage/lockdefs.h"
 #include "utils/snapshot.h"
 
@@ -22,7 +23,8 @@ extern int64 log_next_decision_id(void);
 extern void log_append_decision(const DecisionRow *row);
 extern RowInserter *log_begin_decisions(void);
 extern void log_append_one_of_many(RowInserter *inserter, const DecisionRow *row);
-extern bool log_append_feedback(const FeedbackRow *row);
+extern bool log_append_feedback(const FeedbackRow *row, RowCheck check, void *context);
+extern bool log_append_expiry(const ExpiryRow *row, RowCheck check, void *context);
 extern uint64 log_current_xact(void);
 extern Datum xact_datum(uint64 xact);
 
@@ -31,6 +33,7 @@ typedef enum LogTable
 {
 	LOG_DECISIONS,
 	LOG_FEEDBACK,
+	LOG_EXPIRY,
 	LOG_TRIMMED
 } LogTable;
 
@@ -60,6 +63,8 @@ extern void log_end_walk(DecisionWalk *walk);
 
 /* Finding rows */
 extern bool log_find_decision(int64 decision_id, DecisionRow *row);
+extern void log_visit_decisions(const int64 *ids, int n, Snapshot snapshot,
+								LogVisitor visit, void *context);
 
 /* Is this the decision that was looked for? */
 typedef enum Verdict
@@ -75,27 +80,8 @@ extern bool log_find_by_subject(int32 bandit_id, text *subject,
 								DecisionFilter wanted, void *context,
 								DecisionRow *row);
 
-/* What is known about the settlement of a decision. */
-typedef enum SettlementStatus
-{
-	NOT_SETTLED,
-	IS_SETTLED,
-	BEING_SETTLED				/* by another transaction that is running */
-} SettlementStatus;
-
-typedef struct Settlement
-{
-	SettlementStatus status;
-	SettledBy	settled_by;		/* if it is settled */
-	TransactionId settler;		/* if it is running: this transaction or
-								 * subtransaction, perhaps one of ours;
-								 * otherwise invalid */
-	uint64		xact;			/* the top-level transaction that it belongs
-								 * to, if it is running */
-	uint32		speculative_token;	/* not 0 if it may still withdraw the row */
-} Settlement;
-
-extern SettlementStatus log_find_settlement(int64 decision_id,
-											Settlement *settlement);
+/* Reading a row that a scan has found */
+extern void log_read_feedback(TupleTableSlot *slot, FeedbackRow *row);
+extern void log_read_expiry(TupleTableSlot *slot, ExpiryRow *row);
 
 #endif							/* DEXP3_LOG_H */

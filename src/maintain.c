@@ -11,10 +11,10 @@
 
 #include "arguments.h"
 #include "bandit.h"
+#include "expire.h"
 #include "ownersql.h"
 #include "progress.h"
 #include "publish.h"
-#include "settle.h"
 #include "trim.h"
 
 PG_FUNCTION_INFO_V1(bandit_expire);
@@ -75,7 +75,7 @@ bandit_expire(PG_FUNCTION_ARGS)
 
 		/* it may have been dropped meanwhile */
 		if (bandit != NULL && bandit->feedback_window != NULL)
-			total += settle_all_expired(bandit);
+			total += expire_all(bandit);
 	}
 	PG_RETURN_INT64(total);
 }

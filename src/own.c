@@ -66,6 +66,7 @@ typedef struct OwnBandit
 	char		status;
 	OwnSums    *innermost;
 	Cursor		reopened_after; /* likewise, if that was rolled back */
+	TimestampTz expires_after;	/* when enough decisions will be due */
 } OwnBandit;
 
 #define SH_PREFIX		own_bandits
@@ -152,6 +153,7 @@ current_sums(int32 bandit_id, int32 epoch)
 	{
 		bandit->innermost = NULL;
 		bandit->reopened_after = nowhere;
+		bandit->expires_after = DT_NOEND;
 	}
 	sums = bandit->innermost;
 	if (sums == NULL || sums->subid != GetCurrentSubTransactionId())
@@ -257,19 +259,73 @@ own_note_settled(const DecisionRow *row)
 }
 
 /*
- * Have savepoints that were rolled back opened decisions again?  If so, tell the
- * place before the first one, and forget it.
+ * If savepoints that were rolled back have opened decisions again, let a frontier go
+ * back to the place before the first one.
  */
-bool
-own_take_reopened(int32 bandit_id, int32 epoch, Cursor *before)
+void
+own_reopen(int32 bandit_id, int32 epoch, Frontier *frontier)
 {
 	OwnBandit  *bandit = find_bandit(bandit_id, epoch);
 
-	if (bandit == NULL || bandit->reopened_after.xact == nowhere.xact)
-		return false;
-	*before = bandit->reopened_after;
-	bandit->reopened_after = nowhere;
-	return true;
+	if (bandit != NULL)
+		set_to_earlier(&frontier->cursor, &bandit->reopened_after);
+}
+
+/*
+ * Let others know a frontier that has been moved, after own_reopen().
+ */
+void
+own_publish_frontier(const SharedLog *log, Frontier *frontier)
+{
+	OwnBandit  *bandit = find_bandit(log->bandit_id, log->epoch);
+
+	/* what a disturbed log looks like may be taken back */
+	if (own_is_disturbed(log->bandit_id, log->epoch))
+		return;
+	shared_publish_frontier(log, frontier);
+	if (bandit != NULL)
+		bandit->reopened_after = nowhere;
+}
+
+/*
+ * Take note of when enough decisions of a bandit will be due, of which this
+ * transaction has made one.
+ */
+void
+own_note_expiry(int32 bandit_id, int32 epoch, TimestampTz after)
+{
+	OwnBandit  *bandit = find_bandit(bandit_id, epoch);
+
+	bandit->expires_after = Min(bandit->expires_after, after);
+}
+
+/*
+ * List the bandits of which enough decisions are due, and return their number.
+ */
+int
+own_expiries(TimestampTz now, OwnExpiry **expiries)
+{
+	own_bandits_iterator iterator;
+	OwnBandit  *bandit;
+	int			n = 0;
+
+	if (bandits == NULL)
+		return 0;
+	own_bandits_start_iterate(bandits, &iterator);
+	while ((bandit = own_bandits_iterate(bandits, &iterator)) != NULL)
+	{
+		OwnExpiry  *expiry;
+
+		if (bandit->expires_after >= now || bandit->innermost == NULL)
+			continue;
+		if (n == 0)
+			*expiries = palloc(bandits->members * sizeof(OwnExpiry));
+		expiry = &(*expiries)[n++];
+		expiry->bandit_id = key_bandit_id(bandit->key);
+		expiry->epoch = key_epoch(bandit->key);
+		expiry->decisions = bandit->innermost->counts.decisions;
+	}
+	return n;
 }
 
 /*

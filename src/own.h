@@ -18,9 +18,21 @@ extern void own_add(int32 bandit_id, int32 epoch, const Addition *addition);
 extern bool own_has_checkpoint(int32 bandit_id, int32 epoch);
 extern void own_note_checkpoint(int32 bandit_id, int32 epoch);
 extern void own_note_settled(const DecisionRow *row);
-extern bool own_take_reopened(int32 bandit_id, int32 epoch, Cursor *before);
+extern void own_reopen(int32 bandit_id, int32 epoch, Frontier *frontier);
+extern void own_publish_frontier(const SharedLog *log, Frontier *frontier);
 extern void own_add_to(int32 bandit_id, int32 epoch, const Selection *selection,
 					   Totals *totals);
+
+/* A bandit whose decisions may expire when this transaction is committed. */
+typedef struct OwnExpiry
+{
+	int32		bandit_id;
+	int32		epoch;
+	int64		decisions;		/* that this transaction has made */
+} OwnExpiry;
+
+extern void own_note_expiry(int32 bandit_id, int32 epoch, TimestampTz after);
+extern int	own_expiries(TimestampTz now, OwnExpiry **expiries);
 
 /* Rows that come or go in another way */
 extern void own_disturb(int32 bandit_id, int32 epoch);

@@ -50,7 +50,27 @@ typedef struct FeedbackRow
 	TimestampTz received_at;
 	TimestampTz decided_at;		/* of the decision, if the bandit has a
 								 * half-life; otherwise DT_NOBEGIN */
+	uint64		xact;			/* set when the row is read */
 } FeedbackRow;
+
+/*
+ * A row of dexp3.expiry: decisions that have expired together.  What it says about
+ * one of them, a row of dexp3.feedback could say: see expired_feedback() in totals.h.
+ */
+typedef struct ExpiryRow
+{
+	int64		first_decision;
+	int32		bandit_id;
+	int32		epoch;
+	int64		last_decision;
+	int64		round;			/* the newest round then */
+	double		loss;			/* of each, in the bandit's own units */
+	double		baseline;		/* as in FeedbackTerms */
+	TimestampTz received_at;	/* when they expired */
+	int			n;
+	const int64 *decisions;		/* from the first to the last */
+	uint64		xact;			/* set when the row is read */
+} ExpiryRow;
 
 /*
  * A row of dexp3.trimmed: the sums of rows that have been removed.  The columns

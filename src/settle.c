@@ -1,11 +1,11 @@
 /*
  * settle.c
- *	  Settling decisions: by feedback, by skipping, by expiry.
+ *	  Settling decisions one by one: by feedback, by skipping.
  *
  * To settle a decision is to append its row to dexp3.feedback, which can be done
- * once, and to add that to the sums.  Skipping and expiry go through the decisions
- * in the order in which they were made, see frontier.h, and leave alone what
- * another transaction is just settling.
+ * once, see settlement.c, and to add that to the sums.  Skipping goes through the
+ * decisions in the order in which they were made, see frontier.h, and leaves alone
+ * what another transaction is just settling.  So does expiry, see expire.c.
  *
  * Feedback waits for another session in one case only: a transaction that is
  * still running has settled the very same decision, so that nobody can say yet
@@ -29,6 +29,7 @@
 #include "node.h"
 #include "own.h"
 #include "settle.h"
+#include "settlement.h"
 #include "trim.h"
 
 /*
@@ -37,12 +38,6 @@
  */
 #define MAX_SKIPPED		2
 #define MAX_LOOKED_AT	64
-
-/*
- * How many transactions are looked at behind a decision that is not due, in search
- * of decisions that are.
- */
-#define MAX_LOOK_AHEAD	1000
 
 /* ----------
  * One decision
@@ -105,7 +100,7 @@ settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
 	/* it may have been settled and removed since we found it */
 	if (bandit->retention != NULL && !log_find_decision(row.decision_id, &still_there))
 		return false;
-	if (!log_append_feedback(&row))
+	if (!settlement_append(&row))
 		return false;
 	if (bandit->retention != NULL)
 		check_still_there(row.decision_id);
@@ -131,76 +126,50 @@ take_sums_of(Sums *sums, const Bandit *bandit, const DecisionRow *decision)
 	sums_take(sums, bandit, RowExclusiveLock, LEARNER_SUMS(bandit->params.algorithm), arm, 1);
 }
 
-/* ----------
- * By skipping and by expiry
- * ----------
+/*
+ * Settle a decision that seems to be open, without feedback.  Returns false if
+ * somebody else has, or is about to.
  */
-
-/* Which decisions are due, and what is done with them. */
-typedef struct Due
+bool
+settle_without_feedback(const Bandit *bandit, const DecisionRow *decision,
+						SettledBy settled_by)
 {
-	const Bandit *bandit;
-	int64		first_in_time;	/* earlier rounds are skipped */
-	TimestampTz expired_before; /* earlier decisions have expired */
-	MemoryContext context;		/* for one decision */
-} Due;
-
-static bool
-is_due(void *context, int64 round, TimestampTz decided_at)
-{
-	const Due  *due = context;
-
-	return round < due->first_in_time || decided_at < due->expired_before;
-}
-
-static bool
-settle_due(void *context, const DecisionRow *row)
-{
-	const Due  *due = context;
-	bool		expired = row->decided_at < due->expired_before;
-	MemoryContext old = MemoryContextSwitchTo(due->context);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 decision",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
 	Sums		sums;
 	bool		settled;
 
-	take_sums_of(&sums, due->bandit, row);
-	settled = settle(due->bandit, &sums, row,
-					 expired ? SETTLED_BY_EXPIRY : SETTLED_BY_SKIPPING,
-					 due->bandit->missing_loss);
+	take_sums_of(&sums, bandit, decision);
+	settled = settle(bandit, &sums, decision, settled_by, bandit->missing_loss);
 	MemoryContextSwitchTo(old);
-	MemoryContextReset(due->context);
+	MemoryContextDelete(context);
 	return settled;
 }
 
-/*
- * Settle what is due, and return how many decisions that were.
+/* ----------
+ * By skipping
+ * ----------
  */
-static int64
-move_frontier(Sums *sums, Due *due, int64 max_settled, int64 max_looked_at)
-{
-	FrontierMove move = {
-		.bandit_id = due->bandit->bandit_id,
-		.epoch = due->bandit->epoch,
-		.newest_round = sums->totals.counts.decisions,
-		.now = time_of_action(),
-		.is_due = is_due,
-		.settle = settle_due,
-		.context = due,
-		.max_settled = max_settled,
-		.max_looked_at = max_looked_at
-	};
-	Cursor		reopened;
 
-	due->context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 decision",
-										 ALLOCSET_SMALL_SIZES);
-	if (own_take_reopened(move.bandit_id, move.epoch, &reopened) &&
-		frontier_compare(&reopened, &sums->frontier.cursor) < 0)
-		sums->frontier.cursor = reopened;
-	frontier_move(&sums->frontier, &move);
-	/* what a disturbed log looks like may be taken back */
-	if (move.moved && !own_is_disturbed(sums->log.bandit_id, sums->log.epoch))
-		shared_publish_frontier(&sums->log, &sums->frontier);
-	MemoryContextDelete(due->context);
-	return move.settled;
+/* Which decisions are skipped. */
+typedef struct Skipping
+{
+	const Bandit *bandit;
+	int64		first_in_time;	/* those of earlier rounds */
+} Skipping;
+
+static bool
+is_overdue(void *context, int64 round, TimestampTz decided_at pg_attribute_unused())
+{
+	return round < ((const Skipping *) context)->first_in_time;
+}
+
+static bool
+skip(void *context, const DecisionRow *row)
+{
+	return settle_without_feedback(((const Skipping *) context)->bandit, row,
+								   SETTLED_BY_SKIPPING);
 }
 
 /*
@@ -219,95 +188,28 @@ has_overdue(const Sums *sums, const Learner *learner)
 void
 settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner)
 {
-	Due			due = {
+	Skipping	skipping = {
 		.bandit = bandit,
-		.first_in_time = learner_first_in_time(learner),
-		.expired_before = DT_NOBEGIN
+		.first_in_time = learner_first_in_time(learner)
+	};
+	FrontierMove move = {
+		.bandit_id = bandit->bandit_id,
+		.epoch = bandit->epoch,
+		.newest_round = sums->totals.counts.decisions,
+		.now = time_of_action(),
+		.is_due = is_overdue,
+		.settle = skip,
+		.context = &skipping,
+		.max_settled = MAX_SKIPPED,
+		.max_looked_at = MAX_LOOKED_AT
 	};
 
-	if (has_overdue(sums, learner))
-		(void) move_frontier(sums, &due, MAX_SKIPPED, MAX_LOOKED_AT);
-}
-
-/*
- * Return since when a decision must have been open for its feedback to count as
- * missing.
- */
-TimestampTz
-expiry_time(const Bandit *bandit)
-{
-	if (bandit->feedback_window == NULL)
-		return DT_NOBEGIN;
-	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
-												   TimestampTzGetDatum(time_of_action()),
-												   IntervalPGetDatum(bandit->feedback_window)));
-}
-
-/*
- * Settle decisions whose feedback is missing, the oldest first, but not more than
- * so many; return their number.
- */
-int64
-settle_expired(const Bandit *bandit, Sums *sums, int64 limit)
-{
-	Due			due = {.bandit = bandit,.expired_before = expiry_time(bandit)};
-
-	if (sums->frontier.nholes == 0 && sums->frontier.cursor.next_round != 0 &&
-		sums->frontier.cursor.next_time >= due.expired_before)
-		return 0;
-	return move_frontier(sums, &due, limit, Max(MAX_LOOKED_AT, 4 * limit));
-}
-
-/* Decisions behind one that is not due. */
-typedef struct Rest
-{
-	Due		   *due;
-	int64		settled;
-	int			not_due;		/* how many transactions had only such */
-	uint64		last_xact;
-} Rest;
-
-static bool
-settle_rest(void *context, const DecisionRow *row)
-{
-	Rest	   *rest = context;
-	Settlement	settlement;
-
-	if (is_due(rest->due, row->ticket.round, row->decided_at))
-	{
-		if (log_find_settlement(row->decision_id, &settlement) == NOT_SETTLED &&
-			settle_due(rest->due, row))
-			rest->settled++;
-	}
-	else if (row->xact != rest->last_xact)
-		rest->not_due++;
-	rest->last_xact = row->xact;
-	return rest->not_due < MAX_LOOK_AHEAD;
-}
-
-/*
- * Settle all decisions whose feedback is missing: first in their order, then those
- * behind one that is waited for, since decisions of long transactions are not in
- * the order of their times.
- */
-int64
-settle_all_expired(const Bandit *bandit)
-{
-	Due			due = {
-		.bandit = bandit,
-		.expired_before = expiry_time(bandit)
-	};
-	Rest		rest = {.due = &due};
-	Sums		sums;
-
-	sums_take_all(&sums, bandit, RowExclusiveLock);
-	checkpoint_and_trim(&sums, bandit);
-	rest.settled = move_frontier(&sums, &due, PG_INT64_MAX, PG_INT64_MAX);
-	due.context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 decision",
-										ALLOCSET_SMALL_SIZES);
-	frontier_visit_open(&sums.frontier, bandit->bandit_id, bandit->epoch, settle_rest, &rest);
-	MemoryContextDelete(due.context);
-	return rest.settled;
+	if (!has_overdue(sums, learner))
+		return;
+	own_reopen(move.bandit_id, move.epoch, &sums->frontier);
+	frontier_move(&sums->frontier, &move);
+	if (move.moved)
+		own_publish_frontier(&sums->log, &sums->frontier);
 }
 
 /* ----------
@@ -455,7 +357,7 @@ settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
 			*outcome = outcome_of(removed);
 			return false;
 		}
-		switch (log_find_settlement(decision_id, &settlement))
+		switch (settlement_find(row, &settlement))
 		{
 			case IS_SETTLED:
 				*outcome = outcome_of(settlement.settled_by);

@@ -1,6 +1,6 @@
 /*
  * settle.h
- *	  Settling decisions: by feedback, by skipping, by expiry.
+ *	  Settling decisions one by one: by feedback, by skipping.
  */
 #ifndef DEXP3_SETTLE_H
 #define DEXP3_SETTLE_H
@@ -49,9 +49,8 @@ extern bool settle_write(const Settling *settling);
 extern int32 settle_bandit_of(int64 decision_id);
 extern FeedbackOutcome settle_by_feedback(int64 decision_id, const Feedback *feedback);
 extern void settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner);
-extern int64 settle_expired(const Bandit *bandit, Sums *sums, int64 limit);
-extern int64 settle_all_expired(const Bandit *bandit);
 extern bool has_overdue(const Sums *sums, const Learner *learner);
-extern TimestampTz expiry_time(const Bandit *bandit);
+extern bool settle_without_feedback(const Bandit *bandit, const DecisionRow *decision,
+									SettledBy settled_by);
 
 #endif							/* DEXP3_SETTLE_H */

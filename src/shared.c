@@ -76,6 +76,8 @@ struct SharedEntry
 								 * ... */
 	int64		next_checkpoint_events; /* ... which covers these */
 	TimestampTz published_at;	/* when its sums were last published */
+	uint64		expirer;		/* the transaction that lets decisions expire,
+								 * if it is running */
 	Frontier	frontier;
 	Counts		counts;
 
@@ -559,6 +561,8 @@ shared_publish_frontier(const SharedLog *log, Frontier *frontier)
 	entry = lock_entry(log->bandit_id, log->epoch, true);
 	if (entry == NULL)
 		return;
+	if (entry->expirer == U64FromFullTransactionId(GetTopFullTransactionIdIfAny()))
+		entry->expirer = 0;
 	if (entry->ready && is_of(entry, log) && frontier->entry == entry->number &&
 		(frontier->version == entry->frontier.version ||
 		 frontier->cursor.xact > entry->frontier.cursor.xact ||
@@ -599,6 +603,30 @@ shared_claim_checkpoint(const SharedLog *log)
 	}
 	shared_unlock(entry);
 	return due;
+}
+
+/*
+ * If nobody is letting decisions expire, let it be ours to do until a frontier is
+ * published, or the transaction ends: then return true.
+ */
+bool
+shared_claim_expiry(const SharedLog *log)
+{
+	uint64		mine = U64FromFullTransactionId(GetTopFullTransactionId());
+	SharedEntry *entry;
+	bool		is_free;
+
+	if (!is_usable())
+		return true;
+	entry = lock_entry(log->bandit_id, log->epoch, true);
+	if (entry == NULL)
+		return true;
+	is_free = entry->expirer == 0 || entry->expirer == mine ||
+		!TransactionIdIsInProgress((TransactionId) entry->expirer);
+	if (is_free)
+		entry->expirer = mine;
+	shared_unlock(entry);
+	return is_free;
 }
 
 /* ----------
@@ -878,6 +906,7 @@ begin_entry(void *argument)
 	frontier_init(&entry->frontier);
 	entry->checkpointer = 0;
 	entry->published_at = DT_NOBEGIN;
+	entry->expirer = 0;
 	pg_atomic_write_u64(&entry->last_used, (uint64) time_of_action());
 	entry->number = pg_atomic_add_fetch_u64(&control->number, 1);
 	entry->generation = generation;

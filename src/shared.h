@@ -38,6 +38,7 @@ extern bool shared_read(const SharedLog *log, const Selection *selection,
 						Totals *totals, Frontier *frontier, bool *checkpoint_due);
 extern void shared_publish_frontier(const SharedLog *log, Frontier *frontier);
 extern bool shared_claim_checkpoint(const SharedLog *log);
+extern bool shared_claim_expiry(const SharedLog *log);
 
 /* The sums of other servers, which are part of it */
 extern int	shared_arrival_slot(const text *bandit);

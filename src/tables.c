@@ -67,6 +67,10 @@ static const Expected relations[] = {
 	TABLE("feedback_rows"),
 	UNIQUE_INDEX("feedback_rows_pkey", Anum_feedback_decision_id),
 	INDEX("feedback_log_idx", Anum_feedback_bandit_id, Anum_feedback_epoch, Anum_feedback_xact),
+	TABLE("expiry_rows"),
+	UNIQUE_INDEX("expiry_rows_pkey", Anum_expiry_first_decision),
+	INDEX("expiry_log_idx", Anum_expiry_bandit_id, Anum_expiry_epoch, Anum_expiry_xact),
+	INDEX("expiry_last_idx", Anum_expiry_bandit_id, Anum_expiry_epoch, Anum_expiry_last_decision),
 	TABLE("trimmed_rows"),
 	INDEX("trimmed_log_idx", Anum_trimmed_bandit_id, Anum_trimmed_epoch, Anum_trimmed_xact),
 	TABLE("checkpoint"),
@@ -234,6 +238,10 @@ static const Oid feedback_types[Natts_feedback] = {
 	FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, BOOLOID,
 	FLOAT8OID, FLOAT8OID, TIMESTAMPTZOID
 };
+static const Oid expiry_types[Natts_expiry] = {
+	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID, XID8OID,
+	FLOAT8OID, FLOAT8OID, INT8ARRAYOID
+};
 static const Oid trimmed_types[Natts_trimmed] = {
 	INT8OID, INT4OID, INT4OID, XID8OID, XID8OID,
 	INT8MULTIRANGEOID, INT8MULTIRANGEOID, INT8MULTIRANGEOID,
@@ -301,6 +309,8 @@ table_open_checked(Oid relid, LOCKMODE lockmode)
 		types = decision_types, natts = Natts_decision;
 	else if (relid == tables()->feedback)
 		types = feedback_types, natts = Natts_feedback;
+	else if (relid == tables()->expiry)
+		types = expiry_types, natts = Natts_expiry;
 	else if (relid == tables()->trimmed)
 		types = trimmed_types, natts = Natts_trimmed;
 	else if (relid == tables()->checkpoint)

@@ -88,7 +88,23 @@ enum
 	Natts_feedback = Anum_feedback_decided_at
 };
 
-/* dexp3.trimmed: the sums of rows that were removed from the other two */
+/* dexp3.expiry: one row for many decisions that have expired */
+enum
+{
+	Anum_expiry_first_decision = 1,
+	Anum_expiry_bandit_id,
+	Anum_expiry_epoch,
+	Anum_expiry_last_decision,
+	Anum_expiry_round,
+	Anum_expiry_received_at,
+	Anum_expiry_xact,
+	Anum_expiry_loss,
+	Anum_expiry_baseline,
+	Anum_expiry_decisions,
+	Natts_expiry = Anum_expiry_decisions
+};
+
+/* dexp3.trimmed: the sums of rows that were removed from the other three */
 enum
 {
 	Anum_trimmed_first_decision = 1,
@@ -187,6 +203,10 @@ typedef struct Tables
 	Oid			feedback;
 	Oid			feedback_pkey;
 	Oid			feedback_log_idx;
+	Oid			expiry;
+	Oid			expiry_pkey;
+	Oid			expiry_log_idx;
+	Oid			expiry_last_idx;
 	Oid			trimmed;
 	Oid			trimmed_log_idx;
 	Oid			checkpoint;

@@ -203,6 +203,38 @@ addition_of_feedback(Addition *addition, const FeedbackRow *row, const Bandit *b
 }
 
 /*
+ * Make the row of dexp3.feedback that says the same about a decision as a row of
+ * dexp3.expiry does.
+ */
+void
+expired_feedback(FeedbackRow *row, const ExpiryRow *batch, const DecisionRow *decision,
+				 const Bandit *bandit)
+{
+	const Ticket *ticket = &decision->ticket;
+	FeedbackTerms *terms = &row->terms;
+
+	memset(row, 0, sizeof(FeedbackRow));
+	row->decision_id = decision->decision_id;
+	row->bandit_id = batch->bandit_id;
+	row->epoch = batch->epoch;
+	row->round = Max(batch->round, ticket->round);
+	row->settled_by = SETTLED_BY_EXPIRY;
+	row->loss = batch->loss;
+	row->probability = ticket->probability;
+	row->received_at = batch->received_at;
+	row->decided_at = bandit->half_life != 0 ? decision->decided_at : DT_NOBEGIN;
+	row->xact = batch->xact;
+	terms->arm = ticket->arm;
+	terms->delay = row->round - ticket->round;
+	terms->baseline = batch->baseline;
+	terms->mass = ticket->mass;
+	/* nothing of ours writes a probability of 0 */
+	if (ticket->probability > 0)
+		terms->estimate = learner_estimate(ticket, bandit_scaled_loss(bandit, batch->loss),
+										   batch->baseline);
+}
+
+/*
  * Start with no row.  The vectors are allocated in the current context.
  */
 void

@@ -111,6 +111,8 @@ extern double half_lives_between(TimestampTz time, int64 half_life, int64 half_l
 extern void addition_of_decision(Addition *addition, const DecisionRow *row);
 extern void addition_of_feedback(Addition *addition, const FeedbackRow *row,
 								 const Bandit *bandit);
+extern void expired_feedback(FeedbackRow *row, const ExpiryRow *batch,
+							 const DecisionRow *decision, const Bandit *bandit);
 
 extern void totals_init(Totals *totals, int nsums, int arms);
 extern void totals_select(const Totals *all, int first_arm, Totals *selected);

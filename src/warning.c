@@ -158,7 +158,7 @@ warning_append(const Warning *warning, Relation table, const char *trigger)
 	nulls[Anum_warning_decision_id - 1] = !warning->has_decision;
 	values[Anum_warning_sqlstate - 1] = CStringGetTextDatum(unpack_sql_state(warning->sqlstate));
 	values[Anum_warning_message - 1] = CStringGetTextDatum(warning->message);
-	(void) insert_row(tables()->warning, values, nulls, Natts_warning, false);
+	insert_row(tables()->warning, values, nulls, Natts_warning);
 	if (number > MAX_WARNINGS)
 		remove_old(warning->bandit_id, owner, number - MAX_WARNINGS);
 }

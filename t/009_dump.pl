@@ -144,7 +144,7 @@ foreach my $database (sort keys %owner)
 
 	$outcomes{$_}++ foreach $original->{settled} =~ /^\d+\|(.*)$/mg;
 	is( join(' ', sort keys %outcomes),
-		'applied|duplicate duplicate|duplicate skipped|skipped',
+		'applied|duplicate duplicate|duplicate expired|expired skipped|skipped',
 		"$database: decisions of all kinds are settled");
 	# one bandit and ten decisions were dropped
 	like($original->{gone_on}, qr/^\n2\n11\n/, "$database: identifiers are not used again");

@@ -94,7 +94,7 @@ $primary->safe_psql('postgres',
 	'SELECT count(bandit_choose(name)) FROM dexp3.bandit, generate_series(1, 700)');
 $primary->safe_psql('postgres', q{SELECT format('SELECT bandit_choose(%L)', name) FROM dexp3.bandit \gexec});
 compare('with checkpoints');
-is($standby->safe_psql('postgres', $checkpoints), 7, 'the standby has checkpoints');
+is($standby->safe_psql('postgres', $checkpoints), 8, 'the standby has checkpoints');
 $primary->safe_psql('postgres', $others);
 compare('since the checkpoints');
 $primary->safe_psql('postgres', 'DELETE FROM dexp3.checkpoint');

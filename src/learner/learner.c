@@ -744,15 +744,29 @@ learner_play(Learner *learner, int64_t delay, int32_t arm, const double *weights
 
 /*
  * Return what SELF_TUNED takes the loss of an arm to be that it has not drawn: a
- * part of the average loss so far, as if each arm had also lost 0 once.
+ * part of the average loss so far, as if each arm had also lost 0 once.  Others
+ * have no baseline.
  */
-static double
-baseline(const Learner *learner)
+double
+learner_baseline(const Learner *learner)
 {
-	double		fade = fading(learner, (double) learner->round);
+	double		fade;
 
+	if (learner->params.algorithm != SELF_TUNED)
+		return 0;
+	fade = fading(learner, (double) learner->round);
 	return (1 - learner->params.optimism) * fade * learner->total_loss /
 		(fade * learner->settled + learner->playable);
+}
+
+/*
+ * Estimate the loss of an arm, or what it has beyond a baseline, from the loss of a
+ * decision: equations (1) and (2).
+ */
+double
+learner_estimate(const Ticket *ticket, double loss, double baseline)
+{
+	return (loss - baseline) / (ticket->probability + ticket->gamma);
 }
 
 /*
@@ -770,10 +784,9 @@ learner_feedback(const Learner *learner, const Ticket *ticket, double loss,
 {
 	int32_t		arm = ticket->arm;
 
-	terms->baseline = learner->params.algorithm == SELF_TUNED ? baseline(learner) : 0;
+	terms->baseline = learner_baseline(learner);
 	terms->mass = ticket->mass;
-	/* equations (1) and (2) */
-	terms->estimate = (loss - terms->baseline) / (ticket->probability + ticket->gamma);
+	terms->estimate = learner_estimate(ticket, loss, terms->baseline);
 	terms->arm = arm;
 	terms->delay = learner->round - ticket->round;
 	terms->expected = 0;

@@ -169,6 +169,8 @@ extern double learner_regret_estimate(const Learner *learner, double step_size);
 extern double learner_regret_of_gamma(double inverse_gamma, int arms);
 extern double learner_cost_for(const Learner *learner, double step_size,
 							   double *weights);
+extern double learner_baseline(const Learner *learner);
+extern double learner_estimate(const Ticket *ticket, double loss, double baseline);
 extern void learner_feedback(const Learner *learner, const Ticket *ticket,
 							 double loss, FeedbackTerms *terms);
 extern void learner_add_feedback(Learner *learner, const FeedbackTerms *terms,

@@ -51,6 +51,7 @@ SELECT bandit_create('skipping', '{a,b,c}', 'dada', patience => 5),
        bandit_create('reset', '{a,b}', 'dada'),
        bandit_create('self-tuned', '{a,b,c}'),
        bandit_create('fading', '{a,b}', half_life => '100000 years'),	-- so that some minutes are nothing
+       bandit_create('expiring', '{a,b,c}', feedback_window => '0'),
        bandit_create($strange, ARRAY['NULL', '', E'\\\\N', '"x", {y}', E'\\n'], 'dada', skipping => false);
 CALL play('skipping', 300);
 CALL play('exploring', 20);
@@ -63,6 +64,8 @@ SELECT bandit_add_arm('self-tuned', 'd'), bandit_retire_arm('self-tuned', 'a');
 SELECT bandit_feedback(decision_id, 0.5) FROM bandit_choose('self-tuned', allowed => '{c,d}');
 CALL play('self-tuned', 20);
 CALL play('fading', 20);
+SELECT count(bandit_feedback(decision_id, 0.5)) FROM bandit_choose_many('expiring', 300) WHERE decision_id % 20 = 0;
+SELECT bandit_expire('expiring');
 CALL play($strange, 20);
 
 CREATE TABLE own_bandit (state bandit_state, ticket bandit_ticket);
@@ -82,6 +85,11 @@ FROM dexp3.decision;
 SELECT count(*), md5(string_agg(format('%s', ROW(decision_id, bandit_id, epoch, round, delay, received_at,
                                                  loss, estimate, arm, expected, lbck, baseline, mass, decided_at)), ' ' ORDER BY decision_id))
 FROM dexp3.feedback;
+SELECT count(*), md5(string_agg(format('%s', ROW(first_decision, bandit_id, epoch, last_decision, round, received_at, loss,
+                                                 baseline, decisions)), ' ' ORDER BY first_decision))
+FROM dexp3.expiry;
+SELECT expired, count(*), md5(string_agg(format('%s', ROW(decision_id, round, delay, arm, loss, estimate)), ' ' ORDER BY decision_id))
+FROM dexp3.settled GROUP BY expired ORDER BY expired;
 SELECT decision_id, bandit, round, arm, probability, decided_at FROM dexp3.pending ORDER BY decision_id;
 SELECT bandit_state_send(state), ticket FROM own_bandit;
 SELECT count(*), sum(decision_id) FROM by_row;
@@ -114,6 +122,7 @@ CALL play('deda', 20);
 CALL play('reset', 20);
 CALL play('self-tuned', 20);
 CALL play('fading', 20);
+SELECT decision_id, arm FROM bandit_choose_many('expiring', 20);
 CALL play($strange, 20);
 SELECT decision_id, round, arm FROM dexp3.decision ORDER BY decision_id;
 };

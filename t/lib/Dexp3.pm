@@ -40,9 +40,16 @@ CREATE FUNCTION recent(bandit text, open boolean, after bigint DEFAULT 0) RETURN
         FROM dexp3.decision d JOIN dexp3.bandit b USING (bandit_id)
         WHERE decision_id > (SELECT last_value - (500 * random() ^ 2)::bigint FROM dexp3.decision_id_seq)
           AND decision_id > after AND b.name = bandit
-          AND NOT (open AND EXISTS (SELECT FROM dexp3.feedback f WHERE f.decision_id = d.decision_id))
+          AND NOT (open AND EXISTS (SELECT FROM dexp3.settled s WHERE s.decision_id = d.decision_id))
         ORDER BY decision_id LIMIT 1), 0)
 $$;
+
+-- How decisions were settled; if one was twice, it is here twice.
+CREATE VIEW settlement AS
+    SELECT decision_id, bandit_id, epoch, round, delay, loss, expired FROM dexp3.feedback
+    UNION ALL
+    SELECT id, e.bandit_id, e.epoch, greatest(e.round, d.round), greatest(e.round - d.round, 0), e.loss, true
+    FROM dexp3.expiry e CROSS JOIN unnest(e.decisions) id LEFT JOIN dexp3.decision d ON d.decision_id = id;
 
 CREATE FUNCTION choose(bandit text) RETURNS bigint LANGUAGE sql
     AS 'INSERT INTO chosen SELECT decision_id FROM bandit_choose(bandit) RETURNING decision_id';
@@ -100,7 +107,10 @@ sub check_records
 	my $ids =
 	  "(SELECT d.* FROM dexp3.decision d JOIN dexp3.bandit b USING (bandit_id) WHERE b.name = '$bandit')";
 	my $feedback =
-	  "(SELECT f.* FROM dexp3.feedback f JOIN dexp3.bandit b USING (bandit_id) WHERE b.name = '$bandit')";
+	  "(SELECT s.* FROM settlement s JOIN dexp3.bandit b USING (bandit_id) WHERE b.name = '$bandit')";
+	my $settled =
+	  "(SELECT s.* FROM dexp3.settled s JOIN dexp3.bandit b USING (bandit_id) WHERE b.name = '$bandit')";
+	my $shown = 'SELECT decision_id, round, delay, loss, expired';
 	my $given = "(SELECT g.* FROM given g JOIN $ids d USING (decision_id))";
 	my $decisions = 'SELECT decision_id, xact FROM dexp3.decision';
 	my $chosen = 'SELECT decision_id, xact FROM chosen';
@@ -131,7 +141,15 @@ SELECT outcome, count(*) FROM $given _ GROUP BY outcome ORDER BY outcome});
 		'what a trigger was given is not settled' => qq{
 			SELECT decision_id FROM outcome o JOIN $ids d USING (decision_id)
 			WHERE o.loss IS NOT NULL
-			  AND NOT EXISTS (SELECT FROM dexp3.feedback f WHERE f.decision_id = o.decision_id)},
+			  AND NOT EXISTS (SELECT FROM $feedback f WHERE f.decision_id = o.decision_id)},
+		'dexp3.settled shows something else' => qq{
+			SELECT decision_id FROM (($shown FROM $feedback _ EXCEPT ALL $shown FROM $settled _)
+			                         UNION ALL ($shown FROM $settled _ EXCEPT ALL $shown FROM $feedback _)) _},
+		'settled and pending, or neither' => qq{
+			SELECT decision_id FROM (SELECT decision_id FROM $feedback _
+			                         UNION ALL SELECT decision_id FROM dexp3.pending WHERE bandit = '$bandit') s
+			FULL JOIN $ids d USING (decision_id) GROUP BY decision_id HAVING count(*) <> 1 OR count(d.round) <> 1
+			       OR bool_or(s IS NULL)},
 		'expired, but not so' => qq{
 			SELECT decision_id FROM $given g LEFT JOIN $feedback f USING (decision_id)
 			WHERE outcome = 'expired' AND f.expired IS NOT TRUE},

@@ -1,0 +1,387 @@
+/*
+ * settlement.c
+ *	  How a decision was settled: by a row of dexp3.feedback, or by one of
+ *	  dexp3.expiry that it shares with others.
+ *
+ * A row of dexp3.expiry is a batch: it lists the decisions that it covers.  Nobody
+ * locks a decision in order to settle it.  Still it is settled once:
+ *
+ * Two rows of dexp3.feedback.  The decision is the primary key.
+ *
+ * A row of dexp3.feedback and a batch.  Both are inserted speculatively, as INSERT
+ * ... ON CONFLICT does: others find the row, but it counts only when it is made
+ * definite.  Between the two the writer looks for a rival with a dirty snapshot,
+ * which shows all rows but those that have been withdrawn or rolled back.  If there
+ * is one, the row is withdrawn.  So each of the two writes first and looks
+ * afterwards, and therefore at least one sees the other: if neither did, each would
+ * have looked before the other wrote, and so before itself wrote.
+ *
+ * Two batches.  They do the same with each other: a batch is withdrawn if there is
+ * any other of the same bandit that reaches its first decision.  So, of two definite
+ * batches that exist at the same time, all decisions of one come before all of the
+ * other.  That is also what makes it quick to find the batch of a decision: it can
+ * only be the first one that reaches the decision.
+ *
+ * Batches that are still speculative may overlap with others.  Who looks for a
+ * decision passes over these, and stops at the first other one, X.  A batch A that
+ * covers the decision and is not seen because of that does no harm.  Either A looks
+ * for rows of dexp3.feedback only after that, and finds the one that was written
+ * before the look at X.  Or it has looked already, for batches even before; then X
+ * was there, and A is withdrawn; or X was not, and X found A when it looked, and is
+ * not definite.  That is why a batch looks for batches first.
+ *
+ * Who withdraws: both, if they have seen each other.  A batch gives up and never
+ * waits, its writer may try again without the decision.  Feedback waits until a
+ * speculative batch has been withdrawn or made definite, which takes no longer than
+ * looking at its decisions; its own row stays there, so that the batch sees it.
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "access/sysattr.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "log.h"
+#include "rowscan.h"
+#include "settlement.h"
+#include "tables.h"
+
+struct SettlementLook
+{
+	MemoryContext context;		/* of the batch */
+	SnapshotData dirty;
+	bool		in_feedback;	/* have these scans been begun? */
+	bool		in_expiry;
+	RowScan		feedback;
+	RowScan		expiry;
+
+	/*
+	 * From this decision on, this is the first batch that reaches another, if
+	 * there is one.
+	 */
+	bool		known;
+	int32		bandit_id;
+	int32		epoch;
+	int64		from;
+	bool		has_batch;
+	ExpiryRow	batch;
+};
+
+/*
+ * Take note of whose row it is that the dirty snapshot has just shown.
+ */
+static void
+note_settler(const SettlementLook *look, const RowScan *rows, SettledBy settled_by,
+			 uint64 xact, Settlement *settlement)
+{
+	bool		isnull;
+	TransactionId xmin = DatumGetTransactionId(slot_getsysattr(rows->slot,
+															   MinTransactionIdAttributeNumber,
+															   &isnull));
+
+	settlement->settled_by = settled_by;
+	settlement->xact = xact;
+	settlement->status = IS_SETTLED;
+	if (TransactionIdIsValid(look->dirty.xmin))
+	{
+		settlement->status = BEING_SETTLED;
+		settlement->settler = look->dirty.xmin;
+		settlement->speculative_token = look->dirty.speculativeToken;
+	}
+	else if (TransactionIdIsCurrentTransactionId(xmin))
+		settlement->settler = xmin;
+}
+
+/* ----------
+ * Rows of dexp3.feedback
+ * ----------
+ */
+
+static bool
+next_feedback(SettlementLook *look, int64 decision_id)
+{
+	ScanKeyData key;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(decision_id));
+	if (look->in_feedback)
+		rows_begin_again(&look->feedback, &key, 1);
+	else
+		rows_begin(&look->feedback, tables()->feedback, tables()->feedback_pkey,
+				   &look->dirty, &key, 1);
+	look->in_feedback = true;
+	return rows_next(&look->feedback);
+}
+
+/* ----------
+ * Batches
+ * ----------
+ */
+
+/*
+ * Begin to look at the batches of a bandit that reach a decision, in their order.
+ */
+static void
+begin_batches(SettlementLook *look, int32 bandit_id, int32 epoch, int64 decision_id)
+{
+	ScanKeyData keys[3];
+
+	/* the columns of the index: bandit_id, epoch, last_decision */
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(epoch));
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE,
+				Int64GetDatum(decision_id));
+	if (look->in_expiry)
+		rows_begin_again(&look->expiry, keys, lengthof(keys));
+	else
+		rows_begin(&look->expiry, tables()->expiry, tables()->expiry_last_idx,
+				   &look->dirty, keys, lengthof(keys));
+	look->in_expiry = true;
+}
+
+static bool
+next_batch(SettlementLook *look)
+{
+	MemoryContext old;
+
+	if (!rows_next(&look->expiry))
+		return false;
+	MemoryContextReset(look->context);
+	old = MemoryContextSwitchTo(look->context);
+	log_read_expiry(look->expiry.slot, &look->batch);
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
+static bool
+covers(const ExpiryRow *batch, int64 decision_id)
+{
+	if (batch->first_decision > decision_id || batch->last_decision < decision_id)
+		return false;
+	for (int i = 0; i < batch->n; i++)
+	{
+		if (batch->decisions[i] == decision_id)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Find the batch that covers a decision, and return whether there is one.
+ */
+static bool
+find_batch(SettlementLook *look, int32 bandit_id, int32 epoch, int64 decision_id,
+		   Settlement *settlement)
+{
+	bool		same = look->known && bandit_id == look->bandit_id &&
+		epoch == look->epoch && decision_id >= look->from;
+
+	if (same && (!look->has_batch || decision_id <= look->batch.last_decision))
+	{
+		if (!look->has_batch || !covers(&look->batch, decision_id))
+			return false;
+		settlement->status = IS_SETTLED;
+		settlement->settled_by = SETTLED_BY_EXPIRY;
+		settlement->xact = look->batch.xact;
+		return true;
+	}
+
+	look->known = false;
+	look->bandit_id = bandit_id;
+	look->epoch = epoch;
+	look->from = decision_id;
+	begin_batches(look, bandit_id, epoch, decision_id);
+	while (next_batch(look))
+	{
+		Settlement	found = {0};
+
+		note_settler(look, &look->expiry, SETTLED_BY_EXPIRY, look->batch.xact, &found);
+		/* what may be rolled back, perhaps by ourselves, is not remembered */
+		if (!TransactionIdIsValid(found.settler))
+			look->known = look->has_batch = true;
+		if (covers(&look->batch, decision_id))
+		{
+			*settlement = found;
+			return true;
+		}
+		if (found.speculative_token == 0)
+			return false;
+	}
+	look->known = true;
+	look->has_batch = false;
+	return false;
+}
+
+/*
+ * Return the last decision that is in a batch of a bandit, or 0.
+ */
+int64
+settlement_last_in_batch(int32 bandit_id, int32 epoch)
+{
+	SettlementLook *look = settlement_begin_look();
+	int64		last = 0;
+
+	begin_batches(look, bandit_id, epoch, PG_INT64_MIN);
+	if (index_getnext_slot(look->expiry.scan, BackwardScanDirection, look->expiry.slot))
+	{
+		bool		isnull;
+
+		last = DatumGetInt64(slot_getattr(look->expiry.slot, Anum_expiry_last_decision,
+										  &isnull));
+	}
+	settlement_end_look(look);
+	return last;
+}
+
+/* ----------
+ * Looking
+ * ----------
+ */
+
+SettlementLook *
+settlement_begin_look(void)
+{
+	SettlementLook *look = palloc0(sizeof(SettlementLook));
+
+	look->context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 batch",
+										  ALLOCSET_DEFAULT_SIZES);
+	InitDirtySnapshot(look->dirty);
+	return look;
+}
+
+/*
+ * Find out whether a decision is settled, also by somebody who has not committed
+ * yet.
+ */
+SettlementStatus
+settlement_of(SettlementLook *look, const DecisionRow *decision, Settlement *settlement)
+{
+	memset(settlement, 0, sizeof(Settlement));
+	if (next_feedback(look, decision->decision_id))
+	{
+		FeedbackRow row;
+
+		log_read_feedback(look->feedback.slot, &row);
+		note_settler(look, &look->feedback, row.settled_by, row.xact, settlement);
+	}
+	else
+		(void) find_batch(look, decision->bandit_id, decision->epoch,
+						  decision->decision_id, settlement);
+	return settlement->status;
+}
+
+void
+settlement_end_look(SettlementLook *look)
+{
+	if (look->in_feedback)
+		rows_end(&look->feedback);
+	if (look->in_expiry)
+		rows_end(&look->expiry);
+	MemoryContextDelete(look->context);
+	pfree(look);
+}
+
+/*
+ * Look at one decision.
+ */
+SettlementStatus
+settlement_find(const DecisionRow *decision, Settlement *settlement)
+{
+	SettlementLook *look = settlement_begin_look();
+	SettlementStatus status = settlement_of(look, decision, settlement);
+
+	settlement_end_look(look);
+	return status;
+}
+
+/* ----------
+ * Settling
+ * ----------
+ */
+
+/*
+ * Is there no batch that covers the decision of a row of dexp3.feedback?  Feedback
+ * waits for one that may be withdrawn.
+ */
+static bool
+is_in_no_batch(void *context)
+{
+	const FeedbackRow *row = context;
+	Settlement	settlement;
+
+	for (;;)
+	{
+		SettlementLook *look = settlement_begin_look();
+		bool		covered;
+
+		memset(&settlement, 0, sizeof(settlement));
+		covered = find_batch(look, row->bandit_id, row->epoch, row->decision_id, &settlement);
+		settlement_end_look(look);
+		if (!covered)
+			return true;
+		if (settlement.speculative_token == 0 || row->settled_by != SETTLED_BY_FEEDBACK)
+			return false;
+		SpeculativeInsertionWait(settlement.settler, settlement.speculative_token);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * Append a row of dexp3.feedback, unless the decision is settled: then return false.
+ */
+bool
+settlement_append(const FeedbackRow *row)
+{
+	return log_append_feedback(row, is_in_no_batch, unconstify(FeedbackRow *, row));
+}
+
+typedef struct NewBatch
+{
+	const ExpiryRow *row;
+	bool		may_be_removed;
+} NewBatch;
+
+/*
+ * Has a batch no rival: neither another batch, nor a row of dexp3.feedback, nor, where
+ * decisions are removed after they have been settled, a decision that is gone?  In
+ * this order.
+ */
+static bool
+has_no_rival(void *context)
+{
+	const NewBatch *new = context;
+	const ExpiryRow *row = new->row;
+	SettlementLook *look = settlement_begin_look();
+	bool		alone = true;
+
+	begin_batches(look, row->bandit_id, row->epoch, row->first_decision);
+	while (alone && next_batch(look))
+		alone = look->batch.first_decision == row->first_decision;	/* itself */
+	for (int i = 0; alone && i < row->n; i++)
+		alone = !next_feedback(look, row->decisions[i]);
+	settlement_end_look(look);
+	for (int i = 0; alone && new->may_be_removed && i < row->n; i++)
+	{
+		DecisionRow decision;
+
+		alone = log_find_decision(row->decisions[i], &decision);
+	}
+	return alone;
+}
+
+/*
+ * Append a batch, unless one of its decisions is settled, or may be: then return
+ * false.
+ */
+bool
+settlement_append_batch(const ExpiryRow *row, bool may_be_removed)
+{
+	NewBatch	new = {.row = row,.may_be_removed = may_be_removed};
+
+	return log_append_expiry(row, has_no_rival, &new);
+}
