@@ -653,6 +653,9 @@ CREATE TABLE dexp3.warning (
 
 CREATE INDEX warning_idx ON dexp3.warning (bandit_id, table_owner, number);
 
+-- It has no key, and where all tables are published, rows must still go away.
+ALTER TABLE dexp3.warning REPLICA IDENTITY FULL;
+
 COMMENT ON TABLE dexp3.warning IS 'feedback that triggers with ''warn'' could not give; can be removed at any time';
 COMMENT ON COLUMN dexp3.warning.bandit_id IS 'the bandit; null if the decision is of none';
 COMMENT ON COLUMN dexp3.warning.table_owner IS 'the owner of the table with the trigger';
