@@ -59,15 +59,19 @@ publish_if_due(const Sums *sums, const Bandit *bandit)
 {
 	int64		version;
 	TimestampTz written_at;
+	int64		age;
 
 	if (!bandit->shared || publish_interval < 0 ||
 		!shared_claim_publishing(&sums->log, publish_interval) ||
 		!component_lock_to_write())
 		return;
 	/* the entry in shared memory may be new, or missing */
-	if (component_find_newest(bandit->name, own_node(), VALID_ROWS, &version, &written_at) &&
-		written_at <= time_of_action() &&
-		time_of_action() - written_at < publish_interval * INT64CONST(1000))
-		return;
+	if (component_find_newest(bandit->name, own_node(), VALID_ROWS, &version, &written_at))
+	{
+		/* it may have been written since our statement began */
+		age = time_of_action() - written_at;
+		if (age < publish_interval * INT64CONST(1000) && age > -USECS_PER_MINUTE)
+			return;
+	}
 	write_sums(bandit, false);
 }
