@@ -269,6 +269,15 @@ SELECT bandit_feedback(min(decision_id), 1) FROM upkeep.status WHERE name = 'gon
 \set VERBOSITY default
 SELECT count(*) FROM dexp3.trimmed t WHERE NOT EXISTS (SELECT FROM dexp3.bandit b WHERE b.bandit_id = t.bandit_id);
 
+-- Rows that were changed by hand are in the index twice, and the old version is gone.
+SELECT count(bandit_create('changed ' || i, '{a,b}', feedback_window => '1 hour')) FROM generate_series(1, 4) i;
+SELECT count(*) FROM generate_series(1, 4) i, bandit_choose_many('changed ' || i, 100);
+UPDATE dexp3.decision SET decided_at = decided_at - interval '2 hours'
+WHERE bandit_id IN (SELECT bandit_id FROM dexp3.bandit WHERE name LIKE 'changed %');
+SELECT count(p) FROM generate_series(1, 4) i, bandit_probabilities('changed ' || i) p;
+SELECT bandit_expire('changed ' || i) FROM generate_series(1, 4) i;
+SELECT count(bandit_drop('changed ' || i)) FROM generate_series(1, 4) i;
+
 -- In a read-only transaction
 BEGIN READ ONLY;
 SELECT bandit_expire();

@@ -277,12 +277,15 @@ move_cursor(Mover *mover, Cursor *cursor, bool one_transaction)
 	DecisionWalk *walk = log_begin_walk(move->bandit_id, move->epoch, cursor->xact,
 										cursor->decision_id, one_transaction);
 	Outcome		outcome = PASSED;
+	Cursor		before_gone;	/* where it was before rows that are gone */
 	uint64		xact;
 	int64		decision_id;
 
 	set_next(cursor, 0, 0);
+	before_gone = *cursor;
 	while (outcome == PASSED && log_next_place(walk, &xact, &decision_id))
 	{
+		bool		here = xact == cursor->xact && decision_id == cursor->decision_id;
 		DecisionRow row;
 
 		if (xact >= mover->moment.next && !(xact == mover->mine && mover->reaches_mine))
@@ -291,18 +294,26 @@ move_cursor(Mover *mover, Cursor *cursor, bool one_transaction)
 			continue;			/* whoever passes it makes a hole */
 		if (log_read_place(walk, &row))
 		{
+			/* somebody has changed it, and an older version was here */
+			if (here)
+				*cursor = before_gone;
 			outcome = take_decision(mover, cursor, &row, one_transaction);
 			if (outcome == NOT_DUE)
 				set_next(cursor, row.ticket.round, row.decided_at);
 		}
 		else
 		{
+			if (!here)
+				before_gone = *cursor;
 			/* rolled back, or removed; many are worth a hole */
 			if (one_transaction || mover->gone > MAX_GONE / 2 ||
 				!has_running_between(mover, cursor, xact))
 				(void) pass(mover, cursor, xact, decision_id, one_transaction);
 			if (++mover->gone > MAX_GONE)
+			{
+				*cursor = before_gone;
 				outcome = NO_MORE;
+			}
 		}
 	}
 	log_end_walk(walk);
