@@ -435,7 +435,7 @@ COMMENT ON COLUMN dexp3.bandit.head_start IS 'the sum of loss estimates that eac
 COMMENT ON COLUMN dexp3.bandit.optimism IS 'self-tuned: how much better than the average an arm may be that was not tried';
 COMMENT ON COLUMN dexp3.bandit.half_life IS 'self-tuned: after this time a decision counts half; null: for ever in full';
 COMMENT ON COLUMN dexp3.bandit.cost_offset IS 'self-tuned: what the sum of costs began with, so that a change of arms did not change the step size';
-COMMENT ON COLUMN dexp3.bandit.arms_changed_at IS 'when an arm was last added or retired: the moment that head_start and cost_offset are of';
+COMMENT ON COLUMN dexp3.bandit.arms_changed_at IS 'when the arms or the optimism were last changed: the moment that head_start and cost_offset are of';
 COMMENT ON COLUMN dexp3.bandit.goal IS 'reward or loss, if only one kind of feedback is taken; null: both';
 COMMENT ON COLUMN dexp3.bandit.shared IS 'whether it learns together with bandits of that name on other servers, see bandit_share';
 
@@ -965,6 +965,27 @@ CREATE FUNCTION bandit_drop(bandit text) RETURNS void
 
 COMMENT ON FUNCTION bandit_drop(text) IS 'remove a managed bandit and its log';
 
+CREATE FUNCTION bandit_alter(
+	bandit text,
+	feedback_window interval DEFAULT NULL,
+	missing_loss double precision DEFAULT NULL,
+	retention interval DEFAULT NULL,
+	half_life interval DEFAULT NULL,
+	optimism double precision DEFAULT NULL,
+	step_scale double precision DEFAULT NULL,
+	patience integer DEFAULT NULL,
+	sticky boolean DEFAULT NULL,
+	clamp_losses boolean DEFAULT NULL,
+	goal text DEFAULT NULL,
+	without text[] DEFAULT NULL
+) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_alter(text, interval, double precision, interval, interval, double precision, double precision,
+	integer, boolean, boolean, text, text[])
+	IS 'change the settings of a managed bandit; null leaves one as it is';
+
 CREATE FUNCTION bandit_reset(bandit text) RETURNS void
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME';
@@ -1125,6 +1146,12 @@ CREATE FUNCTION bandit_retire_arm(bandit text, arm text) RETURNS void
 
 COMMENT ON FUNCTION bandit_retire_arm(text, text) IS 'let an arm of a managed bandit not be drawn any more';
 
+CREATE FUNCTION bandit_unretire_arm(bandit text, arm text) RETURNS void
+	LANGUAGE C VOLATILE PARALLEL UNSAFE
+	AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION bandit_unretire_arm(text, text) IS 'let an arm of a managed bandit be drawn again';
+
 --
 -- Subjects
 --
@@ -1276,14 +1303,15 @@ BEGIN ATOMIC
 		DELETE FROM dexp3.decision_rows d USING settled f WHERE d.decision_id = f.decision_id
 		RETURNING int8range(d.decision_id, d.decision_id, '[]') AS id, d.decision_id, d.arm, d.outstanding, d.decided_at,
 			greatest(d.delay, f.delay) AS delay, f.loss AS l, f.probability AS p, f.estimate, f.expected, f.lbck, f.expired,
-			f.received_at, f.xact AS settler, greatest(d.xact, f.xact) AS newest, d.mass AS allowed,
+			-- as addition_of_feedback() does; feedback from before there was a half_life has no decided_at
+			f.received_at, least(f.decided_at, f.received_at) AS counts_from, f.xact AS settler, greatest(d.xact, f.xact) AS newest, d.mass AS allowed,
 			coalesce(f.mass, 1) AS mass, coalesce(f.baseline, 0) AS baseline, d.gamma),
 	together AS (
 		DELETE FROM dexp3.decision_rows d USING expired_each e WHERE d.decision_id = e.decision_id
 		RETURNING int8range(d.decision_id, d.decision_id, '[]') AS id, d.decision_id, d.arm, d.outstanding, d.decided_at,
 			greatest(d.delay, e.round - d.round, 0) AS delay, e.loss AS l, d.probability AS p, NULL::float8 AS estimate,
 			NULL::float8 AS expected, NULL::float8 AS lbck, true AS expired,
-			e.received_at, e.xact AS settler, greatest(d.xact, e.xact) AS newest, d.mass AS allowed,
+			e.received_at, least(d.decided_at, e.received_at) AS counts_from, e.xact AS settler, greatest(d.xact, e.xact) AS newest, d.mass AS allowed,
 			coalesce(d.mass, 1) AS mass, coalesce(e.baseline, 0) AS baseline, d.gamma),
 	pair AS (
 		SELECT * FROM single UNION ALL SELECT * FROM together),
@@ -1293,7 +1321,7 @@ BEGIN ATOMIC
 			CASE WHEN abs(l) > 1e-150 THEN l / p END AS w
 		FROM pair p CROSS JOIN bandit b),
 	arm AS (
-		SELECT i, coalesce(sum(dexp3.faded(coalesce(estimate, (share - baseline) / (p + gamma)), 1, decided_at, half_life, half_lives)), 0) AS z,
+		SELECT i, coalesce(sum(dexp3.faded(coalesce(estimate, (share - baseline) / (p + gamma)), 1, counts_from, half_life, half_lives)), 0) AS z,
 			count(decision_id)::float8 AS decisions, count(l)::float8 AS settled,
 			coalesce(sum(l), 0) AS loss, coalesce(sum(1 / p), 0) AS inverse, coalesce(sum(1 / p / p), 0) AS inverse2,
 			coalesce(sum(l / p), 0) AS weighted, coalesce(sum(l / p / p), 0) AS weighted_inverse,
@@ -1313,9 +1341,9 @@ BEGIN ATOMIC
 				array_agg(loss ORDER BY i), array_agg(inverse ORDER BY i), array_agg(inverse2 ORDER BY i),
 				array_agg(weighted ORDER BY i), array_agg(weighted_inverse ORDER BY i),
 				array_agg(weighted2 ORDER BY i)] FROM arm),
-			half_lives, coalesce(sum(dexp3.faded(1, 1, decided_at, half_life, half_lives)) FILTER (WHERE l IS NOT NULL), 0),
-			coalesce(sum(dexp3.faded(share, 1, decided_at, half_life, half_lives)) FILTER (WHERE l IS NOT NULL), 0),
-			coalesce(sum(dexp3.faded(share - baseline, mass, decided_at, half_life, half_lives))
+			half_lives, coalesce(sum(dexp3.faded(1, 1, counts_from, half_life, half_lives)) FILTER (WHERE l IS NOT NULL), 0),
+			coalesce(sum(dexp3.faded(share, 1, counts_from, half_life, half_lives)) FILTER (WHERE l IS NOT NULL), 0),
+			coalesce(sum(dexp3.faded(share - baseline, mass, counts_from, half_life, half_lives))
 				FILTER (WHERE l IS NOT NULL), 0), count(allowed)
 		FROM learned
 		HAVING count(*) > 0)

@@ -87,6 +87,29 @@ not_for_self_tuned(const char *name)
 					 "It tunes itself. Leave the argument out, or use \"dada\", \"dada-ix\" or \"deda\".");
 }
 
+void
+check_optimism(double optimism)
+{
+	/* written so that NaN fails */
+	if (!(optimism > 0 && optimism <= 1))
+		invalid_argument(psprintf("optimism must be above 0 and at most 1: %s",
+								  number_text(optimism)), NULL);
+}
+
+void
+check_step_scale(double step_scale)
+{
+	if (!(step_scale > 0) || isinf(step_scale))
+		invalid_argument(psprintf("step_scale must be positive and finite: %s",
+								  number_text(step_scale)), NULL);
+}
+
+void
+check_patience(int32 patience)
+{
+	check_not_negative("patience", patience);
+}
+
 /*
  * Read the parameters that only some learners have.
  */
@@ -104,10 +127,7 @@ self_tuned_params(FunctionCallInfo fcinfo, int first, int optimism, LearnerParam
 		not_for_self_tuned("step_scale");
 
 	params->optimism = PG_GETARG_FLOAT8(optimism);
-	/* written so that NaN fails */
-	if (!(params->optimism > 0 && params->optimism <= 1))
-		invalid_argument(psprintf("optimism must be above 0 and at most 1: %s",
-								  number_text(params->optimism)), NULL);
+	check_optimism(params->optimism);
 }
 
 /*
@@ -154,7 +174,7 @@ argument_params(FunctionCallInfo fcinfo, int first, int optimism, int32 arms,
 						 "Leave skipping out, or use \"dada\" or \"dada-ix\".");
 
 	patience = PG_GETARG_INT32(first + 2);
-	check_not_negative("patience", patience);
+	check_patience(patience);
 	params->patience = params->skipping ? patience : 0;
 
 	if (!PG_ARGISNULL(first + 3))
@@ -167,9 +187,7 @@ argument_params(FunctionCallInfo fcinfo, int first, int optimism, int32 arms,
 	}
 
 	params->step_scale = PG_GETARG_FLOAT8(first + 4);
-	if (!(params->step_scale > 0) || isinf(params->step_scale))
-		invalid_argument(psprintf("step_scale must be positive and finite: %s",
-								  number_text(params->step_scale)), NULL);
+	check_step_scale(params->step_scale);
 	if (params->algorithm == DEDA && params->step_scale != 1)
 		invalid_argument("step_scale is not for algorithm \"deda\"",
 						 "The step size of \"deda\" adapts to the losses by itself.");

@@ -16,6 +16,9 @@ extern void check_not_null(FunctionCallInfo fcinfo, int n, const char *name);
 extern void check_may_write(const char *function);
 extern void argument_params(FunctionCallInfo fcinfo, int first, int optimism,
 							int32 arms, LearnerParams *params);
+extern void check_optimism(double optimism);
+extern void check_step_scale(double step_scale);
+extern void check_patience(int32 patience);
 extern void check_may_forget(const LearnerParams *params);
 extern void argument_half_life(FunctionCallInfo fcinfo, int n, LearnerParams *params);
 extern int64 argument_delay(FunctionCallInfo fcinfo, int n,

@@ -147,11 +147,11 @@ serialize(StringInfo buf, const Totals *totals, const Frontier *frontier,
 
 /*
  * Read a checkpoint.  The bytes need not be aligned.  Returns false if it is of
- * another format.
+ * another format, or of a time when the bandit had another half-life.
  */
 static bool
-deserialize(const char *data, Size size, Totals *totals, Frontier *frontier,
-			Moment *moment)
+deserialize(const char *data, Size size, int64 half_life, Totals *totals,
+			Frontier *frontier, Moment *moment)
 {
 	CheckpointHeader header;
 	Totals		read = {.nsums = NUM_ARM_SUMS};
@@ -162,7 +162,8 @@ deserialize(const char *data, Size size, Totals *totals, Frontier *frontier,
 	memcpy(&header, data, sizeof(header));
 	if (header.format != CHECKPOINT_FORMAT ||
 		header.arms < 0 || header.arms > LEARNER_MAX_ARMS ||
-		header.nrunning < 0 || header.nholes < 0 || header.nholes > MAX_HOLES)
+		header.nrunning < 0 || header.nholes < 0 || header.nholes > MAX_HOLES ||
+		header.counts.half_life != half_life)
 		return false;
 	read.arms = header.arms;
 	running_size = header.nrunning * sizeof(uint64);
@@ -193,14 +194,14 @@ deserialize(const char *data, Size size, Totals *totals, Frontier *frontier,
  * had not finished for the snapshot.
  */
 bool
-checkpoint_read(int32 bandit_id, int32 epoch, Snapshot snapshot, Totals *totals,
+checkpoint_read(const Bandit *bandit, Snapshot snapshot, Totals *totals,
 				Frontier *frontier, Moment *moment)
 {
 	bool		found = false;
 	CheckpointScan scan;
 	HeapTuple	tuple;
 
-	begin_scan(&scan, AccessShareLock, SnapshotAny, bandit_id, epoch, NULL);
+	begin_scan(&scan, AccessShareLock, SnapshotAny, bandit->bandit_id, bandit->epoch, NULL);
 	while (!found && (tuple = next_checkpoint(&scan)) != NULL)
 	{
 		if (table_tuple_satisfies_snapshot(scan.rel, scan.scan->slot, snapshot))
@@ -209,7 +210,7 @@ checkpoint_read(int32 bandit_id, int32 epoch, Snapshot snapshot, Totals *totals,
 																  Anum_checkpoint_state));
 
 			found = deserialize(VARDATA_ANY(state), VARSIZE_ANY_EXHDR(state),
-								totals, frontier, moment);
+								bandit->half_life, totals, frontier, moment);
 		}
 	}
 	end_scan(&scan);

@@ -11,8 +11,8 @@
 #include "moment.h"
 #include "totals.h"
 
-extern bool checkpoint_read(int32 bandit_id, int32 epoch, Snapshot snapshot,
-							Totals *totals, Frontier *frontier, Moment *moment);
+extern bool checkpoint_read(const Bandit *bandit, Snapshot snapshot, Totals *totals,
+							Frontier *frontier, Moment *moment);
 extern bool checkpoint_lock_to_write(void);
 extern void checkpoint_write(int32 bandit_id, int32 epoch, const Totals *totals,
 							 const Frontier *frontier, const Moment *moment,

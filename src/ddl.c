@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include <float.h>
-#include <math.h>
 
 #include "access/htup_details.h"
 #include "access/xact.h"
@@ -24,9 +23,11 @@
 #include "checkpoint.h"
 #include "clock.h"
 #include "compat.h"
+#include "ddl.h"
 #include "own.h"
 #include "ownersql.h"
 #include "publish.h"
+#include "settings.h"
 #include "sums.h"
 
 PG_FUNCTION_INFO_V1(bandit_create);
@@ -36,9 +37,7 @@ PG_FUNCTION_INFO_V1(bandit_grant);
 PG_FUNCTION_INFO_V1(bandit_revoke);
 PG_FUNCTION_INFO_V1(bandit_add_arm);
 PG_FUNCTION_INFO_V1(bandit_retire_arm);
-
-/* The sums that reports need are of squares of losses. */
-#define MAX_LOSS			1e100
+PG_FUNCTION_INFO_V1(bandit_unretire_arm);
 
 /* An index entry must hold it. */
 #define MAX_NAME_BYTES		1000
@@ -66,7 +65,7 @@ enum
  * Change or delete the row of a bandit, which was there a moment ago.  In the
  * statement, $1 is its identifier and $2 a name or null.
  */
-static void
+void
 update_bandit(const char *sql, int32 bandit_id, text *name)
 {
 	Oid			types[] = {INT4OID, TEXTOID};
@@ -130,77 +129,6 @@ check_arms(ArrayType *array)
 }
 
 /*
- * Read a span of time that may be null and must not be negative, nor reach back
- * beyond the beginning of time.
- */
-static void
-check_interval(FunctionCallInfo fcinfo, int n, const char *name)
-{
-	Interval	zero = {0};
-
-	if (PG_ARGISNULL(n))
-		return;
-	(void) DirectFunctionCall2(timestamptz_mi_interval,
-							   TimestampTzGetDatum(time_of_action()),
-							   PG_GETARG_DATUM(n));
-	if (DatumGetBool(DirectFunctionCall2(interval_lt, PG_GETARG_DATUM(n),
-										 IntervalPGetDatum(&zero))))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must not be negative: %s", name,
-						DatumGetCString(DirectFunctionCall1(interval_out,
-															PG_GETARG_DATUM(n))))));
-}
-
-/*
- * Read the range of losses.
- */
-static void
-argument_loss_range(FunctionCallInfo fcinfo, int n, double *low, double *high)
-{
-	ArrayType  *array;
-
-	check_not_null(fcinfo, n, "loss_range");
-	array = PG_GETARG_ARRAYTYPE_P(n);
-	if (ARR_NDIM(array) != 1 || ARR_DIMS(array)[0] != 2)
-		ereport(ERROR,
-				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-				 errmsg("loss_range must be an array of two numbers")));
-	if (array_contains_nulls(array))
-		null_argument("an end of loss_range");
-	*low = ((double *) ARR_DATA_PTR(array))[0];
-	*high = ((double *) ARR_DATA_PTR(array))[1];
-	/* written so that NaN fails */
-	if (!(*low < *high) || isinf(*high - *low))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("loss_range must go from a lower to a higher finite number, not from %s to %s",
-						number_text(*low), number_text(*high))));
-	/* squares of losses, divided by probabilities, must not overflow */
-	if (fabs(*low) > MAX_LOSS || fabs(*high) > MAX_LOSS)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("loss_range must be between -%g and %g", MAX_LOSS, MAX_LOSS)));
-}
-
-/*
- * Check a half-life in real time, which may be null.
- */
-static void
-check_half_life(FunctionCallInfo fcinfo, const LearnerParams *params)
-{
-	if (PG_ARGISNULL(ARG_HALF_LIFE))
-		return;
-	check_may_forget(params);
-	if (bandit_microseconds(PG_GETARG_INTERVAL_P(ARG_HALF_LIFE)) <= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("half_life must be positive, and less than 290,000 years: %s",
-						DatumGetCString(DirectFunctionCall1(interval_out,
-															PG_GETARG_DATUM(ARG_HALF_LIFE))))));
-}
-
-/*
  * Check the settings of bandit_create() that are not the learner's, from
  * feedback_window on, and return missing_loss.
  */
@@ -217,31 +145,8 @@ check_settings(FunctionCallInfo fcinfo)
 	argument_loss_range(fcinfo, ARG_LOSS_RANGE, &low, &high);
 	check_not_null(fcinfo, ARG_CLAMP_LOSSES, "clamp_losses");
 	missing = PG_ARGISNULL(ARG_MISSING_LOSS) ? high : PG_GETARG_FLOAT8(ARG_MISSING_LOSS);
-	if (!(missing >= low && missing <= high))
-		ereport(ERROR,
-				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("missing_loss must be between %s and %s: %s", number_text(low),
-						number_text(high), number_text(missing))));
+	check_missing_loss(missing, low, high);
 	return missing;
-}
-
-/*
- * Check what feedback shall be, which may be null.
- */
-static void
-check_goal(FunctionCallInfo fcinfo, int n)
-{
-	char	   *name;
-	Goal		goal;
-
-	if (PG_ARGISNULL(n))
-		return;
-	name = text_to_cstring(PG_GETARG_TEXT_PP(n));
-	if (!goal_by_name(name, &goal))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unknown goal: \"%s\"", name),
-				 errhint("The goals are \"reward\" and \"loss\".")));
 }
 
 static void
@@ -277,7 +182,7 @@ bandit_create(PG_FUNCTION_ARGS)
 	check_not_null(fcinfo, ARG_ARMS, "arms");
 	argument_params(fcinfo, ARG_PARAMS, ARG_OPTIMISM, check_arms(PG_GETARG_ARRAYTYPE_P(ARG_ARMS)),
 					&params);
-	check_half_life(fcinfo, &params);
+	check_half_life(fcinfo, ARG_HALF_LIFE, &params);
 	missing = check_settings(fcinfo);
 	check_goal(fcinfo, ARG_GOAL);
 
@@ -419,31 +324,75 @@ bandit_revoke(PG_FUNCTION_ARGS)
 						   " WHERE bandit_id = $1");
 }
 
-/* ----------
- * Arms
- * ----------
- */
-
 /*
- * Look up a bandit whose arms a function shall change.  Nobody else changes it until
- * the end of the transaction.
+ * Look up a bandit whose arms or settings a function shall change.  Nobody else changes
+ * it until the end of the transaction.
  */
-static const Bandit *
-bandit_to_change_arms(FunctionCallInfo fcinfo, const char *function)
+const Bandit *
+lock_bandit_to_change(FunctionCallInfo fcinfo, const char *function)
 {
 	int32		bandit_id = bandit_to_change(fcinfo, function)->bandit_id;
 
-	check_not_null(fcinfo, 1, "arm");
 	update_bandit("SELECT FROM dexp3.bandit_rows WHERE bandit_id = $1 FOR UPDATE", bandit_id, NULL);
 	return bandit_to_change(fcinfo, function);
 }
 
 /*
- * Change the arms of a bandit: retire one, or add one if `retiring` is -1.
+ * Return what each of so many arms began with, as it counts at this moment; room is for
+ * one more.
+ */
+double *
+faded_head_start(const Bandit *bandit, double fade)
+{
+	int			arms = bandit->params.arms;
+	double	   *head_start = palloc0((arms + 1) * sizeof(double));
+
+	for (int i = 0; i < arms && bandit->head_start != NULL; i++)
+		head_start[i] = fade * bandit->head_start[i];
+	return head_start;
+}
+
+Datum
+number_array(const double *numbers, int n)
+{
+	Datum	   *elements = palloc(Max(n, 1) * sizeof(Datum));
+
+	for (int i = 0; i < n; i++)
+		elements[i] = Float8GetDatum(numbers[i]);
+	return PointerGetDatum(construct_array(elements, n, FLOAT8OID, sizeof(float8),
+										   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+/* ----------
+ * Arms
+ * ----------
+ */
+
+typedef enum ArmChange
+{
+	ADD_ARM,
+	RETIRE_ARM,
+	UNRETIRE_ARM
+} ArmChange;
+
+/*
+ * Look up a bandit whose arms a function shall change.
+ */
+static const Bandit *
+bandit_to_change_arms(FunctionCallInfo fcinfo, const char *function)
+{
+	check_not_null(fcinfo, 1, "arm");
+	return lock_bandit_to_change(fcinfo, function);
+}
+
+/*
+ * Change the arms of a bandit; `number` is that of the arm, if it exists.
  *
  * A new arm starts with the smallest estimated loss of the others: it is drawn
  * about as often as the best of them until its own losses tell.  With 0 it would
- * be drawn always, with an average loss hardly ever.
+ * be drawn always, with an average loss hardly ever.  Of an arm that retires, the
+ * difference to that is kept; when it comes back it is as far from the best of the others
+ * as it was, whatever they have lost since.
  *
  * "self-tuned" takes what its losses exceed those of the best mixture by for the cost
  * of delays.  So that a change of arms does not look like such a cost, it gets an
@@ -454,12 +403,13 @@ bandit_to_change_arms(FunctionCallInfo fcinfo, const char *function)
  * they have changed their arms likewise, their sums do not count here.
  */
 static void
-change_arms(const Bandit *bandit, text *arm, int retiring)
+change_arms(const Bandit *bandit, text *arm, ArmChange change, int number)
 {
-	Oid			types[] = {INT4OID, TEXTOID, FLOAT8OID, FLOAT8OID, FLOAT8OID, TIMESTAMPTZOID};
+	Oid			types[] = {INT4OID, TEXTOID, FLOAT8ARRAYOID, FLOAT8OID, TIMESTAMPTZOID};
 	Datum		values[lengthof(types)];
 	int			arms = bandit->params.arms;
 	double		fade = sums_fading(bandit, bandit->arms_changed_at);
+	double	   *head_start = faded_head_start(bandit, fade);
 	double		offset = 0;
 	double		least = DBL_MAX;
 	double	   *z = palloc((arms + 1) * sizeof(double));
@@ -473,18 +423,31 @@ change_arms(const Bandit *bandit, text *arm, int retiring)
 	for (int i = 0; i < arms; i++)
 	{
 		z[i] = learner.z[i];
-		retired[i] = i == retiring || bandit_is_retired(bandit, i);
-		if (!bandit_is_retired(bandit, i))
+		retired[i] = i == number || bandit_is_retired(bandit, i);
+		if (!retired[i])
 			least = Min(least, z[i]);
 	}
-	z[arms] = least;
+	switch (change)
+	{
+		case ADD_ARM:
+			head_start[arms] = z[arms] = least;
+			break;
+		case RETIRE_ARM:
+			head_start[number] -= least;
+			break;
+		case UNRETIRE_ARM:
+			head_start[number] += least;
+			z[number] += least;
+			retired[number] = false;
+			break;
+	}
 	if (bandit->params.algorithm == SELF_TUNED)
 	{
 		double	   *weights = palloc((arms + 1) * sizeof(double));
 		LearnerParams params = learner.params;
 		Learner		after;
 
-		params.arms = retiring < 0 ? arms + 1 : arms;
+		params.arms = change == ADD_ARM ? arms + 1 : arms;
 		learner_init(&after, &params, z);
 		learner_retire(&after, retired);
 		offset = fade * bandit->cost_offset - learner.cost +
@@ -493,23 +456,19 @@ change_arms(const Bandit *bandit, text *arm, int retiring)
 
 	values[0] = Int32GetDatum(bandit->bandit_id);
 	values[1] = PointerGetDatum(arm);
-	values[2] = Float8GetDatum(least);
+	values[2] = number_array(head_start, change == ADD_ARM ? arms + 1 : arms);
 	values[3] = Float8GetDatum(offset);
-	values[4] = Float8GetDatum(fade < 1e-150 ? 0 : fade);
-	values[5] = TimestampTzGetDatum(time_of_action());
-	/* SQL would make an error of a product that is too small */
-#define FADED_HEAD_START \
-	"ARRAY(SELECT CASE WHEN abs(h) < 1e-150 THEN 0 ELSE h * $5 END" \
-	" FROM unnest(head_start) WITH ORDINALITY AS u (h, i) ORDER BY i)"
-	(void) run_as_owner(retiring >= 0 ?
-						"UPDATE dexp3.bandit_rows SET retired = retired || $2,"
-						" head_start = " FADED_HEAD_START ","
-						" cost_offset = $4, arms_changed_at = $6"
-						" WHERE bandit_id = $1" :
+	values[4] = TimestampTzGetDatum(time_of_action());
+	(void) run_as_owner(change == ADD_ARM ?
 						"UPDATE dexp3.bandit_rows SET arms = arms || $2,"
-						" head_start = " FADED_HEAD_START " || array_fill(0::float8,"
-						"  ARRAY[cardinality(arms) - cardinality(head_start)]) || $3,"
-						" cost_offset = $4, arms_changed_at = $6"
+						" head_start = $3, cost_offset = $4, arms_changed_at = $5"
+						" WHERE bandit_id = $1" :
+						change == RETIRE_ARM ?
+						"UPDATE dexp3.bandit_rows SET retired = retired || $2,"
+						" head_start = $3, cost_offset = $4, arms_changed_at = $5"
+						" WHERE bandit_id = $1" :
+						"UPDATE dexp3.bandit_rows SET retired = array_remove(retired, $2),"
+						" head_start = $3, cost_offset = $4, arms_changed_at = $5"
 						" WHERE bandit_id = $1",
 						lengthof(types), types, values, NULL, NULL, NULL);
 	publish_changed(DatumGetInt32(values[0]));
@@ -532,14 +491,33 @@ bandit_add_arm(PG_FUNCTION_ARGS)
 						"arm \"%s\" of bandit \"%s\" has been retired" :
 						"arm \"%s\" of bandit \"%s\" already exists",
 						text_to_cstring(arm), text_to_cstring(bandit->name)),
+				 bandit_is_retired(bandit, existing) ?
+				 errhint("Let it be drawn again with bandit_unretire_arm().") :
 				 errhint("The name of an arm always means the same arm.")));
 	if (bandit->params.arms >= LEARNER_MAX_ARMS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("bandit \"%s\" has %d arms already, the retired ones included",
 						text_to_cstring(bandit->name), LEARNER_MAX_ARMS)));
-	change_arms(bandit, arm, -1);
+	change_arms(bandit, arm, ADD_ARM, -1);
 	PG_RETURN_VOID();
+}
+
+/*
+ * Read the arm of a bandit that a function shall change.
+ */
+static int
+argument_arm(FunctionCallInfo fcinfo, int n, const Bandit *bandit)
+{
+	text	   *arm = PG_GETARG_TEXT_PP(n);
+	int			number = bandit_find_arm(bandit, arm);
+
+	if (number < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("bandit \"%s\" has no arm \"%s\"",
+						text_to_cstring(bandit->name), text_to_cstring(arm))));
+	return number;
 }
 
 /*
@@ -550,13 +528,8 @@ bandit_retire_arm(PG_FUNCTION_ARGS)
 {
 	const Bandit *bandit = bandit_to_change_arms(fcinfo, "bandit_retire_arm()");
 	text	   *arm = PG_GETARG_TEXT_PP(1);
-	int			number = bandit_find_arm(bandit, arm);
+	int			number = argument_arm(fcinfo, 1, bandit);
 
-	if (number < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("bandit \"%s\" has no arm \"%s\"",
-						text_to_cstring(bandit->name), text_to_cstring(arm))));
 	if (bandit_is_retired(bandit, number))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -568,6 +541,25 @@ bandit_retire_arm(PG_FUNCTION_ARGS)
 				 errmsg("cannot retire arm \"%s\" of bandit \"%s\", which has only %d arms left",
 						text_to_cstring(arm), text_to_cstring(bandit->name), bandit->playable),
 				 errhint("Add another arm first, or drop the bandit.")));
-	change_arms(bandit, arm, number);
+	change_arms(bandit, arm, RETIRE_ARM, number);
+	PG_RETURN_VOID();
+}
+
+/*
+ * bandit_unretire_arm(bandit, arm): draw it again
+ */
+Datum
+bandit_unretire_arm(PG_FUNCTION_ARGS)
+{
+	const Bandit *bandit = bandit_to_change_arms(fcinfo, "bandit_unretire_arm()");
+	text	   *arm = PG_GETARG_TEXT_PP(1);
+	int			number = argument_arm(fcinfo, 1, bandit);
+
+	if (!bandit_is_retired(bandit, number))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("arm \"%s\" of bandit \"%s\" has not been retired",
+						text_to_cstring(arm), text_to_cstring(bandit->name))));
+	change_arms(bandit, arm, UNRETIRE_ARM, number);
 	PG_RETURN_VOID();
 }

@@ -181,8 +181,7 @@ fold_log(const Bandit *bandit, FoldFrom from, Snapshot snapshot, const Moment *m
 	frontier_init(frontier);
 	progress_start(&fold.progress, "rows", 0);
 	if (from == FOLD_FROM_CHECKPOINT &&
-		checkpoint_read(bandit->bandit_id, bandit->epoch, snapshot, totals, frontier,
-						&since))
+		checkpoint_read(bandit, snapshot, totals, frontier, &since))
 	{
 		scan_new(&fold, LOG_TRIMMED, snapshot, check_removal);
 		scan_mine(&fold, LOG_TRIMMED, check_removal);
@@ -212,6 +211,8 @@ fold_log(const Bandit *bandit, FoldFrom from, Snapshot snapshot, const Moment *m
 		scan_mine(&fold, LOG_EXPIRY, visit_expiry);
 	}
 	pfree(since.running);
+
+	totals->counts.half_life = bandit->half_life;
 
 	/* no snapshot sees how a decision was settled, and not the decision */
 	if (totals->counts.closed > totals->counts.decisions)

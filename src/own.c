@@ -432,6 +432,22 @@ own_use_log(uint64 identity)
 	log_identity = identity;
 }
 
+/*
+ * Take note of the half-life of a bandit.  If own sums are weighted with another one,
+ * its log is as good as disturbed.
+ */
+void
+own_use_half_life(int32 bandit_id, int32 epoch, int64 half_life)
+{
+	OwnBandit  *bandit = find_bandit(bandit_id, epoch);
+
+	for (OwnSums *sums = bandit ? bandit->innermost : NULL; sums != NULL; sums = sums->outer)
+	{
+		if (!counts_fit(&sums->counts, half_life))
+			own_disturb(bandit_id, epoch);
+	}
+}
+
 bool
 own_is_disturbed(int32 bandit_id, int32 epoch)
 {

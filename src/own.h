@@ -38,6 +38,7 @@ extern int	own_expiries(TimestampTz now, OwnExpiry **expiries);
 extern void own_disturb(int32 bandit_id, int32 epoch);
 extern void own_disturb_all(void);
 extern void own_use_log(uint64 identity);
+extern void own_use_half_life(int32 bandit_id, int32 epoch, int64 half_life);
 extern void own_expect_changes(bool expected);
 extern bool own_expects_changes(void);
 extern bool own_is_disturbed(int32 bandit_id, int32 epoch);

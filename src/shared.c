@@ -70,6 +70,7 @@ struct SharedEntry
 	uint64		number;			/* every entry ever made has another one */
 	uint64		generation;		/* it is valid in */
 	uint64		identity;		/* of the log's tables */
+	int64		half_life;		/* that the sums are weighted with */
 	pg_atomic_uint64 last_used; /* a time */
 	int64		checkpoint_events;	/* events that a checkpoint covers ... */
 	uint64		checkpointer;	/* ... unless this transaction is committed
@@ -363,7 +364,8 @@ is_valid(const SharedEntry *entry)
 static bool
 is_of(const SharedEntry *entry, const SharedLog *log)
 {
-	return is_valid(entry) && entry->identity == log->identity;
+	return is_valid(entry) && entry->identity == log->identity &&
+		entry->half_life == log->half_life;
 }
 
 /*
@@ -898,6 +900,7 @@ begin_entry(void *argument)
 	pg_atomic_fetch_add_u64(&control->used, entry->size);
 	entry->arms = new->arms;
 	entry->identity = log->identity;
+	entry->half_life = log->half_life;
 	entry->next = new->moment->next;
 	entry->nrunning = new->moment->nrunning;
 	memcpy((char *) dsa_get_address(area, entry->content) + totals_sums_size(&totals),
@@ -1012,7 +1015,8 @@ shared_abandon_build(void)
 /*
  * Add the counts of a transaction that has been committed, perhaps with a
  * checkpoint, and return the entry for its arms, whose sums are to be multiplied by
- * *scale; NULL if there is nothing to be added to.
+ * *scale; NULL if there is nothing to be added to.  What is weighted with another
+ * half-life than the entry cannot be added: then the entry is removed.
  */
 SharedEntry *
 shared_lock_to_add(int32 bandit_id, int32 epoch, uint64 xact, const Counts *counts,
@@ -1025,6 +1029,11 @@ shared_lock_to_add(int32 bandit_id, int32 epoch, uint64 xact, const Counts *coun
 	if (!is_valid(entry) || is_covered(entry, xact))
 	{
 		shared_unlock(entry);
+		return NULL;
+	}
+	if (!counts_fit(counts, entry->half_life))
+	{
+		remove_entry(entry);
 		return NULL;
 	}
 	add_counts(entry, counts, scale);

@@ -23,6 +23,7 @@ typedef struct SharedLog
 	int32		bandit_id;
 	int32		epoch;
 	uint64		identity;		/* of the tables, see log_lock() */
+	int64		half_life;		/* that its sums are weighted with */
 } SharedLog;
 
 /* Which part of its sums. */

@@ -55,8 +55,8 @@ pass_settled(const SharedLog *log, const Totals *totals, Frontier *frontier,
 }
 
 /*
- * Fold the log of a bandit from its newest checkpoint.  If there is none, and the
- * bandit needs a frontier, look for that, too.  Returns how many events the
+ * Fold the log of a bandit from its newest checkpoint.  If that has no frontier, and the
+ * bandit needs one, look for it.  Returns how many events the
  * checkpoint covers.
  */
 static int64
@@ -68,7 +68,7 @@ fold(const SharedLog *log, const Bandit *bandit, Snapshot snapshot, const Moment
 	totals_init(totals, NUM_ARM_SUMS, bandit->params.arms);
 	checkpoint_events = fold_log(bandit, FOLD_FROM_CHECKPOINT, snapshot, moment,
 								 with_own_rows, totals, frontier);
-	if (checkpoint_events == 0 && bandit->needs_frontier && !RecoveryInProgress())
+	if (frontier->cursor.xact == 0 && bandit->needs_frontier && !RecoveryInProgress())
 		pass_settled(log, totals, frontier, PG_INT64_MAX);
 	return checkpoint_events;
 }
@@ -197,7 +197,9 @@ sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode, int nsums, int fi
 	log->bandit_id = bandit->bandit_id;
 	log->epoch = bandit->epoch;
 	log->identity = log_lock(lockmode);
+	log->half_life = bandit->half_life;
 	own_use_log(log->identity);
+	own_use_half_life(log->bandit_id, log->epoch, log->half_life);
 	disturbed = own_is_disturbed(log->bandit_id, log->epoch);
 	sums->selection.nsums = nsums;
 	sums->selection.first_arm = first_arm;
@@ -453,6 +455,37 @@ sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
 	UnregisterSnapshot(snapshot);
 	pfree(totals.sums);
 	return true;
+}
+
+/*
+ * Fold the whole log of a bandit whose half-life this transaction has changed, and write
+ * a checkpoint, from which all others can begin.
+ */
+void
+sums_fold_anew(const Bandit *bandit)
+{
+	SharedLog	log = {
+		.bandit_id = bandit->bandit_id,
+		.epoch = bandit->epoch,
+		.identity = log_lock(AccessShareLock)
+	};
+	Totals		totals;
+	Frontier	frontier;
+	Snapshot	snapshot;
+	Moment		moment;
+
+	if (!checkpoint_lock_to_write())
+		return;
+	moment_init(&moment);
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	moment_of_snapshot(&moment, snapshot);
+	totals_init(&totals, NUM_ARM_SUMS, bandit->params.arms);
+	(void) fold_log(bandit, FOLD_FROM_START, snapshot, &moment, false, &totals, &frontier);
+	if (bandit->needs_frontier)
+		pass_settled(&log, &totals, &frontier, PG_INT64_MAX);
+	checkpoint_write(log.bandit_id, log.epoch, &totals, &frontier, &moment, 0);
+	UnregisterSnapshot(snapshot);
+	pfree(totals.sums);
 }
 
 /*

@@ -32,6 +32,7 @@ extern void sums_learner_of_all(const Sums *sums, const Bandit *bandit,
 								Learner *learner);
 extern bool sums_write_checkpoint(const Sums *sums, const Bandit *bandit,
 								  Moment *covered);
+extern void sums_fold_anew(const Bandit *bandit);
 extern void sums_pass_settled(Sums *sums);
 extern void sums_take_others(Totals *others, const Bandit *bandit);
 extern void sums_take_twice(const Bandit *bandit, Totals *running, Totals *folded);

@@ -57,12 +57,24 @@ counts_init(Counts *counts)
 	memset(counts, 0, sizeof(Counts));
 	counts->last_decision = DT_NOBEGIN;
 	counts->last_feedback = DT_NOBEGIN;
+	counts->half_life = ANY_HALF_LIFE;
+}
+
+/*
+ * May counts be added to others that are weighted with this half-life?  It may have
+ * been changed by bandit_alter() since.
+ */
+bool
+counts_fit(const Counts *counts, int64 half_life)
+{
+	return counts->half_life == ANY_HALF_LIFE || half_life == ANY_HALF_LIFE ||
+		counts->half_life == half_life;
 }
 
 /*
  * Add counts, and let them refer to the later of their moments.  Returns by what the
  * sums of arms that belong to the one must be multiplied, and sets *more_scale to
- * that of the other.
+ * that of the other.  Their half-lives must fit.
  */
 double
 counts_add(Counts *counts, const Counts *more, double *more_scale)
@@ -72,6 +84,8 @@ counts_add(Counts *counts, const Counts *more, double *more_scale)
 
 	*more_scale = halved(more->half_lives, later);
 	counts->half_lives = later;
+	if (more->half_life != ANY_HALF_LIFE)
+		counts->half_life = more->half_life;
 	counts->settled = counts->settled * scale + more->settled * *more_scale;
 	counts->total_loss = counts->total_loss * scale + more->total_loss * *more_scale;
 	counts->cost = add_bounded(counts->cost * scale, more->cost * *more_scale);
@@ -182,6 +196,7 @@ addition_of_feedback(Addition *addition, const FeedbackRow *row, const Bandit *b
 										 addition->counts.half_lives));
 	}
 	loss = bandit_scaled_loss(bandit, row->loss);
+	addition->counts.half_life = bandit->half_life;
 	addition->counts.settled = weight;
 	addition->counts.total_loss = weight * loss;
 	addition->counts.cost = weight * terms->mass * (loss - terms->baseline);
@@ -345,6 +360,7 @@ totals_add_trimmed(Totals *totals, const TrimmedRow *row)
 		.lbck = row->lbck,
 		.last_decision = row->last_decision,
 		.last_feedback = row->last_feedback,
+		.half_life = ANY_HALF_LIFE,
 		.half_lives = row->half_lives,
 		.settled = row->settled,
 		.total_loss = row->total_loss,

@@ -13,6 +13,8 @@
 #include "bandit.h"
 #include "rows.h"
 
+#define ANY_HALF_LIFE	(-1)
+
 /* The sums that do not belong to an arm. */
 typedef struct Counts
 {
@@ -36,6 +38,8 @@ typedef struct Counts
 	 * sums that refer to different moments are added up after halving those
 	 * of the earlier one often enough, which is exact.
 	 */
+	int64		half_life;		/* that they are weighted with, 0 for none;
+								 * ANY_HALF_LIFE if there is nothing in them */
 	int64		half_lives;		/* 0 without a half-life */
 	double		settled;		/* n */
 	double		total_loss;		/* L */
@@ -103,6 +107,7 @@ counts_events(const Counts *counts)
 }
 
 extern void counts_init(Counts *counts);
+extern bool counts_fit(const Counts *counts, int64 half_life);
 extern double counts_add(Counts *counts, const Counts *more, double *more_scale);
 extern void arm_sums_add(double *sums, Size stride, const double *more,
 						 Size more_stride, int nsums, double scale);

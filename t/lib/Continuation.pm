@@ -77,7 +77,7 @@ UPDATE own_bandit SET state = bandit_learn(state, ticket, 1 / 3.0);
 # What must be the same to the last bit
 our $contents = q{
 SELECT bandit_id, name, arms, algorithm, skipping, patience, max_delay, step_scale, epoch, created_at, owner, grantees,
-       optimism, half_life, head_start, cost_offset, arms_changed_at, retired, shared
+       optimism, half_life, head_start, cost_offset, arms_changed_at, retired, goal, shared
 FROM dexp3.bandit ORDER BY bandit_id;
 SELECT count(*), md5(string_agg(format('%s', ROW(decision_id, bandit_id, epoch, round, outstanding, probability,
                                                  gamma, decided_at, arm, delay, z, m, mass)), ' ' ORDER BY decision_id))
