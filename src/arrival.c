@@ -3,10 +3,11 @@
  *	  Rows that come to the extension's tables, or leave them, in another way than
  *	  by its functions: COPY, a restore, replication, an owner's SQL.
  *
- * Triggers, which always fire, stamp rows with the transaction that brings them,
- * and see to it that sums are made anew.  Before the transaction commits,
- * sequences are moved past the identifiers that have arrived: sequences are not
- * replicated logically, and would give out identifiers that are taken.
+ * Triggers, which always fire, refuse rows that cannot be, stamp the others with the
+ * transaction that brings them, and see to it that sums are made anew.  Before the
+ * transaction commits, sequences are moved past the identifiers that have arrived,
+ * and have not been rolled back: sequences are not replicated logically, and would
+ * give out identifiers that are taken.
  */
 #include "postgres.h"
 
@@ -15,11 +16,13 @@
 #include "commands/trigger.h"
 #include "fmgr.h"
 #include "utils/inval.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/xid8.h"
 
 #include "arguments.h"
 #include "arrival.h"
+#include "bandit.h"
 #include "checkpoint.h"
 #include "component.h"
 #include "insert.h"
@@ -27,6 +30,7 @@
 #include "node.h"
 #include "own.h"
 #include "tables.h"
+#include "validate.h"
 
 PG_FUNCTION_INFO_V1(dexp3_log_arrival);
 PG_FUNCTION_INFO_V1(dexp3_checkpoint_arrival);
@@ -44,9 +48,44 @@ PG_FUNCTION_INFO_V1(dexp3_component_changed);
  * The largest identifiers that this transaction has brought, or 0: of decisions, of
  * each node.
  */
-static int64 largest_decision_id[MAX_NODE + 1];
-static int32 largest_bandit_id = 0;
-static bool ids_have_arrived = false;
+typedef struct Arrived
+{
+	bool		any;
+	int32		bandit_id;
+	int64		decision_id[MAX_NODE + 1];
+} Arrived;
+
+static Arrived arrived;
+
+/* What they were before each open subtransaction that has brought some. */
+typedef struct SavedArrived
+{
+	struct SavedArrived *outer;
+	SubTransactionId subid;
+	Arrived		before;
+} SavedArrived;
+
+static SavedArrived *saved = NULL;	/* the memory is the transaction's */
+
+/*
+ * Prepare for identifiers that have arrived.
+ */
+static void
+note_arrival(void)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+
+	if (subid != TopSubTransactionId && (saved == NULL || saved->subid != subid))
+	{
+		SavedArrived *save = MemoryContextAlloc(TopTransactionContext, sizeof(SavedArrived));
+
+		save->outer = saved;
+		save->subid = subid;
+		save->before = arrived;
+		saved = save;
+	}
+	arrived.any = true;
+}
 
 static void
 note_decision_id(int64 decision_id)
@@ -55,26 +94,57 @@ note_decision_id(int64 decision_id)
 
 	if (node < 0)
 		return;
-	largest_decision_id[node] = Max(largest_decision_id[node], decision_id);
-	ids_have_arrived = true;
+	note_arrival();
+	arrived.decision_id[node] = Max(arrived.decision_id[node], decision_id);
+}
+
+static void
+note_bandit_id(int32 bandit_id)
+{
+	note_arrival();
+	arrived.bandit_id = Max(arrived.bandit_id, bandit_id);
+}
+
+/*
+ * What a subtransaction has brought goes with it, or becomes its parent's.
+ */
+static void
+subtransaction_event(SubXactEvent event, SubTransactionId subid,
+					 SubTransactionId parent, void *arg pg_attribute_unused())
+{
+	if (saved == NULL || saved->subid != subid)
+		return;
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		arrived = saved->before;
+		saved = saved->outer;
+	}
+	else if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		if (parent == TopSubTransactionId ||
+			(saved->outer != NULL && saved->outer->subid == parent))
+			saved = saved->outer;
+		else
+			saved->subid = parent;
+	}
 }
 
 /*
  * Move the sequences past the identifiers that have arrived.  Those of other nodes
- * are in nobody's way.
+ * are in nobody's way.  A commit must not fail because the extension has been dropped
+ * meanwhile, its creation rolled back, or something else put in its place.
  */
 static void
 skip_arrived_ids(void)
 {
 	int			node;
 
-	/* the extension may have been dropped, or its creation rolled back */
-	if (!ids_have_arrived || !tables_exist())
+	if (!arrived.any || tables_if_there() == NULL)
 		return;
 	node = own_node();
 	if (node >= 0 && node <= MAX_NODE)
-		skip_ids(tables()->decision_id_seq, largest_decision_id[node]);
-	skip_ids(tables()->bandit_id_seq, largest_bandit_id);
+		skip_ids(tables()->decision_id_seq, arrived.decision_id[node]);
+	skip_ids(tables()->bandit_id_seq, arrived.bandit_id);
 }
 
 static void
@@ -89,10 +159,9 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 		case XACT_EVENT_PREPARE:
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
-			if (ids_have_arrived)
-				memset(largest_decision_id, 0, sizeof(largest_decision_id));
-			largest_bandit_id = 0;
-			ids_have_arrived = false;
+			if (arrived.any)
+				memset(&arrived, 0, sizeof(arrived));
+			saved = NULL;
 			break;
 		default:
 			break;
@@ -103,6 +172,7 @@ void
 arrival_init(void)
 {
 	RegisterXactCallback(transaction_event, NULL);
+	RegisterSubXactCallback(subtransaction_event, NULL);
 }
 
 /* ----------
@@ -129,7 +199,7 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 	Datum		xacts[2];
 	bool		nulls[2] = {0};
 	Datum		ids[3];
-	bool		isnull[3];
+	bool		isnull;
 
 	check_called_as_trigger(fcinfo, "log_arrival");
 	is_update = TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event);
@@ -160,12 +230,14 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 	else
 		protocol_violated(trigdata, "on dexp3.decision, dexp3.feedback, dexp3.expiry or dexp3.trimmed");
 
+	table_check(trigdata->tg_relation);
+	validate_log_row(trigdata->tg_relation, tuple);
+
 	/* all of them begin with a decision, its bandit and its epoch */
 	tupdesc = RelationGetDescr(trigdata->tg_relation);
 	for (int i = 0; i < 3; i++)
-		ids[i] = heap_getattr(tuple, i + 1, tupdesc, &isnull[i]);
-	/* a null will be refused, but after this */
-	if (relid == tables()->decision && !isnull[0])
+		ids[i] = heap_getattr(tuple, i + 1, tupdesc, &isnull);
+	if (relid == tables()->decision)
 		note_decision_id(DatumGetInt64(ids[0]));
 	own_disturb(DatumGetInt32(ids[1]), DatumGetInt32(ids[2]));
 	xacts[0] = xacts[1] = xact_datum(log_current_xact());
@@ -208,9 +280,9 @@ dexp3_log_changed(PG_FUNCTION_ARGS)
 }
 
 /*
- * Trigger on dexp3.bandit: tell all sessions, this one included, to forget what
- * they know about bandits; and keep the identifier of a new one from being given
- * out again, wherever it comes from.
+ * Trigger on dexp3.bandit: refuse a bandit that cannot be; tell all sessions, this
+ * one included, to forget what they know about bandits; and keep the identifier of a
+ * new one from being given out again, wherever it comes from.
  */
 Datum
 dexp3_bandit_changed(PG_FUNCTION_ARGS)
@@ -219,16 +291,14 @@ dexp3_bandit_changed(PG_FUNCTION_ARGS)
 
 	check_called_as_trigger(fcinfo, "bandit_changed");
 	if (TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) &&
-		TRIGGER_FIRED_BY_INSERT(trigdata->tg_event) &&
+		!TRIGGER_FIRED_BY_DELETE(trigdata->tg_event) &&
 		RelationGetRelid(trigdata->tg_relation) == tables()->bandit)
 	{
-		bool		isnull;
-		Datum		bandit_id = heap_getattr(trigdata->tg_trigtuple, Anum_bandit_bandit_id,
-											 RelationGetDescr(trigdata->tg_relation),
-											 &isnull);
+		HeapTuple	tuple = TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event) ?
+			trigdata->tg_newtuple : trigdata->tg_trigtuple;
 
-		largest_bandit_id = Max(largest_bandit_id, DatumGetInt32(bandit_id));
-		ids_have_arrived = true;
+		table_check(trigdata->tg_relation);
+		note_bandit_id(bandit_check_row(tuple, RelationGetDescr(trigdata->tg_relation)));
 	}
 	CacheInvalidateRelcache(trigdata->tg_relation);
 	return PointerGetDatum(NULL);
@@ -270,6 +340,7 @@ dexp3_component_arrival(PG_FUNCTION_ARGS)
 		RelationGetRelid(trigdata->tg_relation) != tables()->component)
 		protocol_violated(trigdata, "BEFORE INSERT FOR EACH ROW on dexp3.component");
 	refuse_while_inserting();
+	table_check(trigdata->tg_relation);
 	tuple = trigdata->tg_trigtuple;
 	tupdesc = RelationGetDescr(trigdata->tg_relation);
 	for (int i = 0; i < Anum_component_version; i++)

@@ -11,6 +11,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -24,6 +26,7 @@
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -33,6 +36,7 @@
 
 #include "arguments.h"
 #include "bandit.h"
+#include "clock.h"
 #include "compat.h"
 #include "insert.h"
 #include "tables.h"
@@ -108,15 +112,33 @@ refresh_cache(void)
 	cache_generation = tables_generation();
 }
 
+/* Is it a row that arrives, rather than one that is there? */
+static bool arriving = false;
+
 /*
- * Complain about a row that nobody but the tables' owner can have written.
+ * Complain about a row that somebody else has written.
  */
 static void
 wrong_row(const char *problem)
 {
 	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED),
+			(errcode(arriving ? ERRCODE_CHECK_VIOLATION : ERRCODE_DATA_CORRUPTED),
 			 errmsg("wrong row in dexp3.bandit: %s", problem)));
+}
+
+/*
+ * Return an array that must have one dimension, counted from 1, or be empty.
+ */
+static ArrayType *
+plain_array(Datum array)
+{
+	ArrayType  *result = DatumGetArrayTypePCopy(array);
+
+	if (ARR_NDIM(result) > 1 || (ARR_NDIM(result) == 1 && ARR_LBOUND(result)[0] != 1))
+		wrong_row("an array has another shape");
+	if (array_contains_nulls(result))
+		wrong_row("an array has a null");
+	return result;
 }
 
 /*
@@ -173,7 +195,7 @@ read_retired(Bandit *bandit, Datum array)
 	Datum	   *names;
 	int			n;
 
-	deconstruct_array(DatumGetArrayTypeP(array),
+	deconstruct_array(plain_array(array),
 					  TEXTOID, -1, false, TYPALIGN_INT, &names, NULL, &n);
 	bandit->playable = narms;
 	if (n == 0)
@@ -202,7 +224,7 @@ read_numbers(Datum array, Datum **numbers)
 {
 	int			n;
 
-	deconstruct_array(DatumGetArrayTypeP(array),
+	deconstruct_array(plain_array(array),
 					  FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
 					  numbers, NULL, &n);
 	return n;
@@ -303,7 +325,7 @@ read_rights(BanditRights *rights, Datum owner, Datum grantees)
 	Datum	   *roles;
 
 	rights->owner = *DatumGetRoleP(owner);
-	deconstruct_array(DatumGetArrayTypeP(grantees), tables_role_type(), sizeof(Role),
+	deconstruct_array(plain_array(grantees), tables_role_type(), sizeof(Role),
 					  false, TYPALIGN_INT, &roles, NULL, &rights->ngrantees);
 	rights->grantees = palloc(sizeof(Role) * Max(rights->ngrantees, 1));
 	for (int i = 0; i < rights->ngrantees; i++)
@@ -347,7 +369,7 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	bandit->bandit_id = DatumGetInt32(values[Anum_bandit_bandit_id - 1]);
 	bandit->epoch = DatumGetInt32(values[Anum_bandit_epoch - 1]);
 	bandit->name = DatumGetTextPCopy(values[Anum_bandit_name - 1]);
-	deconstruct_array(DatumGetArrayTypePCopy(values[Anum_bandit_arms - 1]),
+	deconstruct_array(plain_array(values[Anum_bandit_arms - 1]),
 					  TEXTOID, -1, false, TYPALIGN_INT,
 					  &bandit->arms, NULL, &params->arms);
 	bandit->arms_by_name = palloc(sizeof(int) * Max(params->arms, 1));
@@ -413,6 +435,94 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
+ * Can there be such a window or retention?  If not, the moment that is so long ago may
+ * be an error, too.
+ */
+static bool
+is_span(Interval *span)
+{
+	Interval	zero = {0};
+
+	return span == NULL ||
+		(!TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
+																	   TimestampTzGetDatum(time_of_action()),
+																	   IntervalPGetDatum(span)))) &&
+		 DatumGetBool(DirectFunctionCall2(interval_ge, IntervalPGetDatum(span),
+										  IntervalPGetDatum(&zero))));
+}
+
+static bool
+is_moderate(double number)
+{
+	return fabs(number) <= BANDIT_MAX_LOSS;
+}
+
+/*
+ * Say what is wrong with a bandit that arrives, other than what read_bandit() would
+ * have found; NULL if nothing is.
+ */
+static const char *
+bandit_problem(const Bandit *bandit)
+{
+	int			arms = bandit->params.arms;
+
+	if (bandit->bandit_id < 1 || bandit->epoch < 1)
+		return "its identifier or its epoch is not positive";
+	if (VARSIZE_ANY_EXHDR(bandit->name) == 0 ||
+		VARSIZE_ANY_EXHDR(bandit->name) > BANDIT_MAX_NAME_BYTES)
+		return "its name is too short or too long";
+	for (int i = 1; i < arms; i++)
+	{
+		if (compare_arms(&bandit->arms_by_name[i - 1], &bandit->arms_by_name[i],
+						 bandit->arms) == 0)
+			return "an arm is named twice";
+	}
+	if (!is_span(bandit->feedback_window) || !is_span(bandit->retention))
+		return "its feedback_window or its retention is out of range";
+	/* written so that NaN fails */
+	if (!(bandit->loss_low < bandit->loss_high) || !is_moderate(bandit->loss_low) ||
+		!is_moderate(bandit->loss_high))
+		return "its loss_range is not a range";
+	if (!(bandit->missing_loss >= bandit->loss_low &&
+		  bandit->missing_loss <= bandit->loss_high))
+		return "its missing_loss is out of range";
+	for (int i = 0; i < arms && bandit->head_start != NULL; i++)
+	{
+		if (!is_moderate(bandit->head_start[i]))
+			return "its head_start is out of range";
+	}
+	if (!is_moderate(bandit->cost_offset))
+		return "its cost_offset is out of range";
+	return NULL;
+}
+
+/*
+ * Refuse a row that arrives if there can be no such bandit, and return its
+ * identifier.
+ */
+int32
+bandit_check_row(HeapTuple tuple, TupleDesc tupdesc)
+{
+	static const int times[] = {Anum_bandit_created_at, Anum_bandit_arms_changed_at};
+	const Bandit *bandit;
+
+	arriving = true;
+	bandit = read_bandit(tuple, tupdesc);
+	if (bandit_problem(bandit) != NULL)
+		wrong_row(bandit_problem(bandit));
+	for (size_t i = 0; i < lengthof(times); i++)
+	{
+		bool		isnull;
+		Datum		time = heap_getattr(tuple, times[i], tupdesc, &isnull);
+
+		if (!isnull && TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(time)))
+			wrong_row("a time is infinite");
+	}
+	arriving = false;
+	return bandit->bandit_id;
+}
+
+/*
  * Read one row of dexp3.bandit, or a part of it, the latest version whatever the
  * isolation level.  A catalog snapshot is always of this moment, and can be taken in
  * parallel queries, too: what is read goes to the cache, and must not be older.
@@ -432,6 +542,7 @@ load(ScanKey key, void *(*read) (HeapTuple, TupleDesc))
 	{
 		MemoryContext old = MemoryContextSwitchTo(cache_context);
 
+		arriving = false;
 		result = read(tuple, RelationGetDescr(rel));
 		MemoryContextSwitchTo(old);
 	}

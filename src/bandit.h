@@ -7,11 +7,19 @@
 
 #include "postgres.h"
 
+#include "access/htup.h"
+#include "access/tupdesc.h"
 #include "datatype/timestamp.h"
 #include "fmgr.h"
 
 #include "learner/learner.h"
 #include "role.h"
+
+/* The sums that reports need are of squares of losses. */
+#define BANDIT_MAX_LOSS			1e100
+
+/* An index entry must hold it. */
+#define BANDIT_MAX_NAME_BYTES	1000
 
 /* Who may do something with a bandit. */
 typedef struct BanditRights
@@ -77,6 +85,7 @@ extern const Bandit *bandit_by_name(text *name, BanditRight right);
 extern const Bandit *bandit_argument(FunctionCallInfo fcinfo, const char *function);
 extern const Bandit *bandit_by_id(int32 bandit_id);
 extern bool bandit_has_got_arm(int32 bandit_id, int arm);
+extern int32 bandit_check_row(HeapTuple tuple, TupleDesc tupdesc);
 extern bool bandit_may(const Bandit *bandit, BanditRight right);
 extern int	bandit_find_arm(const Bandit *bandit, const text *name);
 extern bool bandit_is_retired(const Bandit *bandit, int arm);

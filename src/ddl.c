@@ -39,9 +39,6 @@ PG_FUNCTION_INFO_V1(bandit_add_arm);
 PG_FUNCTION_INFO_V1(bandit_retire_arm);
 PG_FUNCTION_INFO_V1(bandit_unretire_arm);
 
-/* An index entry must hold it. */
-#define MAX_NAME_BYTES		1000
-
 /* The arguments of bandit_create(), in their order. */
 enum
 {
@@ -84,11 +81,11 @@ name_argument(FunctionCallInfo fcinfo)
 
 	check_not_null(fcinfo, 0, "bandit");
 	name = PG_GETARG_TEXT_PP(0);
-	if (VARSIZE_ANY_EXHDR(name) == 0 || VARSIZE_ANY_EXHDR(name) > MAX_NAME_BYTES)
+	if (VARSIZE_ANY_EXHDR(name) == 0 || VARSIZE_ANY_EXHDR(name) > BANDIT_MAX_NAME_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("name of a bandit must have between 1 and %d bytes, not %d",
-						MAX_NAME_BYTES, (int) VARSIZE_ANY_EXHDR(name))));
+						BANDIT_MAX_NAME_BYTES, (int) VARSIZE_ANY_EXHDR(name))));
 	return name;
 }
 

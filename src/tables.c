@@ -119,17 +119,6 @@ tables_generation(void)
 }
 
 /*
- * Is the extension there?
- */
-bool
-tables_exist(void)
-{
-	Oid			schema = get_namespace_oid("dexp3", true);
-
-	return OidIsValid(schema) && OidIsValid(get_relname_relid(relations[0].name, schema));
-}
-
-/*
  * Is an index what it must be?
  */
 static bool
@@ -157,17 +146,20 @@ index_fits(Oid relid, const Expected *expected, Oid table)
 }
 
 /*
- * Find a relation, which must be what is expected.  Its identifier may be gone
- * already when it is opened, which is an error, too.
+ * Find a relation, which must be what is expected; if it is not, and need not be,
+ * return InvalidOid.  It may be gone already when it is opened, which is an error,
+ * too.
  */
 static Oid
-find_relation(Oid schema, const Expected *expected, Oid table)
+find_relation(Oid schema, const Expected *expected, Oid table, bool missing_ok)
 {
 	Oid			relid = get_relname_relid(expected->name, schema);
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	Form_pg_class relation;
 	bool		fits;
 
+	if (!HeapTupleIsValid(tuple) && missing_ok)
+		return InvalidOid;
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -181,6 +173,8 @@ find_relation(Oid schema, const Expected *expected, Oid table)
 		fits = fits && relation->relam == BTREE_AM_OID &&
 			index_fits(relid, expected, table);
 	ReleaseSysCache(tuple);
+	if (!fits && missing_ok)
+		return InvalidOid;
 	if (!fits)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -190,11 +184,8 @@ find_relation(Oid schema, const Expected *expected, Oid table)
 	return relid;
 }
 
-/*
- * Return the identifiers of the tables, which are looked up when necessary.
- */
-const Tables *
-tables(void)
+static const Tables *
+find_tables(bool missing_ok)
 {
 	Oid			found[lengthof(relations)];
 	Oid			schema;
@@ -204,16 +195,36 @@ tables(void)
 	if (known_valid)
 		return &known.tables;
 
-	schema = get_namespace_oid("dexp3", false);
+	schema = get_namespace_oid("dexp3", missing_ok);
 	for (size_t i = 0; i < lengthof(relations); i++)
 	{
-		found[i] = find_relation(schema, &relations[i], table);
+		found[i] = find_relation(schema, &relations[i], table, missing_ok);
+		if (!OidIsValid(found[i]))
+			return NULL;
 		if (relations[i].kind == RELKIND_RELATION)
 			table = found[i];
 	}
 	memcpy(known.oids, found, sizeof(found));
 	known_valid = true;
 	return &known.tables;
+}
+
+/*
+ * Return the identifiers of the tables, which are looked up when necessary.
+ */
+const Tables *
+tables(void)
+{
+	return find_tables(false);
+}
+
+/*
+ * The same, or NULL if they are not there, or not as they should be.
+ */
+const Tables *
+tables_if_there(void)
+{
+	return find_tables(true);
 }
 
 /* In place of the types that are our own. */
@@ -292,12 +303,12 @@ has_type(Form_pg_attribute column, Oid type)
 }
 
 /*
- * Open one of the tables, which must have the columns that this library knows.
+ * Fail unless one of the tables has the columns that this library knows.
  */
-Relation
-table_open_checked(Oid relid, LOCKMODE lockmode)
+void
+table_check(Relation rel)
 {
-	Relation	rel = table_open(relid, lockmode);
+	Oid			relid = RelationGetRelid(rel);
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	const Oid  *types;
 	int			natts;
@@ -338,5 +349,16 @@ table_open_checked(Oid relid, LOCKMODE lockmode)
 				 errmsg("table \"dexp3.%s\" does not have the columns that the library of dexp3 expects",
 						RelationGetRelationName(rel)),
 				 errhint("Drop columns that were added to it, or bring the extension up to date with ALTER EXTENSION dexp3 UPDATE.")));
+}
+
+/*
+ * Open one of the tables, which must have the columns that this library knows.
+ */
+Relation
+table_open_checked(Oid relid, LOCKMODE lockmode)
+{
+	Relation	rel = table_open(relid, lockmode);
+
+	table_check(rel);
 	return rel;
 }

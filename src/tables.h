@@ -218,10 +218,11 @@ typedef struct Tables
 } Tables;
 
 extern const Tables *tables(void);
-extern bool tables_exist(void);
+extern const Tables *tables_if_there(void);
 extern Oid	tables_role_type(void);
 extern uint64 tables_generation(void);
 extern void tables_init(void);
 extern Relation table_open_checked(Oid relid, LOCKMODE lockmode);
+extern void table_check(Relation rel);
 
 #endif							/* DEXP3_TABLES_H */
