@@ -121,8 +121,12 @@ static bool arriving = false;
 static void
 wrong_row(const char *problem)
 {
+	if (arriving)
+		ereport(ERROR,
+				(errcode(ERRCODE_CHECK_VIOLATION),
+				 errmsg("wrong row for dexp3.bandit: %s", problem)));
 	ereport(ERROR,
-			(errcode(arriving ? ERRCODE_CHECK_VIOLATION : ERRCODE_DATA_CORRUPTED),
+			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("wrong row in dexp3.bandit: %s", problem)));
 }
 

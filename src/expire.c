@@ -376,7 +376,7 @@ expire_before_commit(void)
 	int			n = own_expiries(time_of_action(), &expiries);
 
 	/* the extension may have been dropped */
-	if (n == 0 || XactReadOnly || !tables_exist())
+	if (n == 0 || XactReadOnly || tables_if_there() == NULL)
 		return;
 
 	context = AllocSetContextCreate(TopTransactionContext, "dexp3 expiry",

@@ -52,6 +52,10 @@ SELECT bandit_feedback(decision_id, 0.5) FROM dexp3.bandit, generate_series(1, 8
 SELECT bandit_trim();
 SELECT bandit_feedback(decision_id, 0.5) FROM dexp3.bandit, generate_series(1, 3) i, bandit_choose_each(name, i);
 SELECT bandit_choose(name, subject => 's') FROM dexp3.bandit;
+SELECT bandit_create('late', '{a,b}', feedback_window => '1 microsecond');
+SELECT count(*) FROM bandit_choose_many('late', 3);
+SELECT bandit_expire();
+SELECT bandit_choose('late');
 });
 
 # The tools.  attempt() does something, undoes it, and tells what it came to.
@@ -92,6 +96,8 @@ CREATE FUNCTION tools.strange(type regtype) RETURNS text[] LANGUAGE sql AS $$
                   '{1e308,1e308}', '{-1e99,1e99}', '{1e-170,1}', '{{NaN,1},{1,1}}', array_fill('NaN'::float8, '{14,2}')::text,
                   array_fill(1e299, '{14,3}')::text, array_fill(-1, '{14,2}')::text]
         WHEN type::text = 'integer[]' THEN ARRAY[NULL, '{}', '{NULL}', '{0,1}', '{-1,2147483647}', '{{1,2}}']
+        WHEN type::text = 'bigint[]' THEN
+            ARRAY[NULL, '{}', '{NULL}', '{0}', '{1,2,3}', '{3,2}', '{2,2}', '{{1,2}}', '[0:1]={1,2}', '{-1,9223372036854775807}', '{1000000}']
         WHEN type::text = 'xid8[]' THEN ARRAY[NULL, '{}', '{NULL}', '{0,1}']
         WHEN type::text = 'bandit_state' THEN
             ARRAY[NULL, '', '{}', '{"version": 1}', bandit_new(2)::text, bandit_new(100, 'deda')::text]
@@ -361,12 +367,12 @@ installer: DROP extension dexp3 CASCADE
 installer: REASSIGN OWNED BY SESSION_USER TO CURRENT_USER}, 'what succeeds is harmless');
 is( query($superuser, q{
 SELECT who, regexp_replace(statement, '[a-z]+(_rows|_id_seq)|component', '*\1'), count(*) FROM tools.tried
-WHERE outcome = 'done' AND statement ~ '^GRANT .*(_rows|component) TO|_seq' GROUP BY 1, 2 ORDER BY 2 COLLATE "C"}),
+WHERE outcome = 'done' AND statement ~ '^GRANT .*(_rows|component) TO|_seq' GROUP BY 1, 2 ORDER BY 2}),
 	q{installer|GRANT ALL ON sequence dexp3.*_id_seq TO PUBLIC|2
 installer|GRANT ALL ON table dexp3.* TO PUBLIC|1
-installer|GRANT ALL ON table dexp3.*_rows TO PUBLIC|4
+installer|GRANT ALL ON table dexp3.*_rows TO PUBLIC|5
 installer|GRANT SELECT ON dexp3.* TO app|1
-installer|GRANT SELECT ON dexp3.*_rows TO app|4
+installer|GRANT SELECT ON dexp3.*_rows TO app|5
 installer|SELECT nextval('dexp3.*_id_seq')|2
 installer|SELECT setval('dexp3.*_id_seq', 1)|2}, 'or what a dump and a restore need, which the installer may hand on');
 
@@ -384,6 +390,7 @@ INSERT INTO tools.copy VALUES
 ('dexp3.decision_rows', 'decision_id', '1000000'),
 ('dexp3.feedback_rows', 'decision_id', '(SELECT min(p.decision_id) FROM dexp3.pending p WHERE p.bandit = b.name)'),
 ('dexp3.trimmed_rows', 'first_decision', '1000000'),
+('dexp3.expiry_rows', 'first_decision', '1000000'),
 ('dexp3.component', 'node', '5');
 GRANT SELECT ON tools.copy TO PUBLIC;
 
@@ -427,7 +434,9 @@ CREATE TABLE outcome AS
 SELECT c.relation, a.attname AS name, b.name AS bandit, v AS value, tools.attempt_row(c.relation, b.name, a.attname, v) AS outcome
 FROM tools.copy c JOIN pg_attribute a ON a.attrelid = c.relation AND a.attnum > 0 AND NOT a.attisdropped, dexp3.bandit b,
      unnest(tools.strange(a.atttypid)) v
-WHERE b.name = 'tuned' OR c.relation <> 'dexp3.component'::regclass AND b.name = (ARRAY['hasty', 'wide', 'deda'])[1 + a.attnum % 3];
+WHERE CASE c.relation WHEN 'dexp3.component'::regclass THEN b.name = 'tuned'
+                      WHEN 'dexp3.expiry_rows'::regclass THEN b.name = 'late'
+                      ELSE b.name IN ('tuned', (ARRAY['hasty', 'wide', 'deda'])[1 + a.attnum % 3]) END;
 SELECT count(*) > 1000, count(*) FILTER (WHERE outcome = 'done') > 100, count(*) FILTER (WHERE outcome = '23514') > 100 FROM outcome;
 SELECT relation, name, bandit, left(value, 50), left(outcome, 200) FROM outcome
 WHERE outcome <> 'done' AND outcome !~ '^(22|23|54)...$'
@@ -437,7 +446,7 @@ is($values, 't|t|t', 'a value in a column is refused, or harms nobody');
 # nothing happens to the originals either
 is( query('installer', q{
 SELECT bool_and(bandit_verify(name)), bool_and(dexp3.may_use(bandit_id)) FROM dexp3.bandit;
-SELECT count(bandit_choose(name)) FROM dexp3.bandit}), "t|t\n4", 'and all is well afterwards');
+SELECT count(bandit_choose(name)) FROM dexp3.bandit}), "t|t\n5", 'and all is well afterwards');
 
 #
 # Functions
