@@ -15,9 +15,6 @@
 #include "clock.h"
 #include "settings.h"
 
-/* The sums that reports need are of squares of losses. */
-#define MAX_LOSS			1e100
-
 /*
  * Read a span of time that may be null and must not be negative, nor reach back
  * beyond the beginning of time.
@@ -66,10 +63,10 @@ argument_loss_range(FunctionCallInfo fcinfo, int n, double *low, double *high)
 				 errmsg("loss_range must go from a lower to a higher finite number, not from %s to %s",
 						number_text(*low), number_text(*high))));
 	/* squares of losses, divided by probabilities, must not overflow */
-	if (fabs(*low) > MAX_LOSS || fabs(*high) > MAX_LOSS)
+	if (fabs(*low) > BANDIT_MAX_LOSS || fabs(*high) > BANDIT_MAX_LOSS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("loss_range must be between -%g and %g", MAX_LOSS, MAX_LOSS)));
+				 errmsg("loss_range must be between -%g and %g", BANDIT_MAX_LOSS, BANDIT_MAX_LOSS)));
 }
 
 /*
