@@ -68,6 +68,24 @@ FROM rehearsal r JOIN (SELECT kind, avg(true_loss) AS truth FROM rehearsal GROUP
 GROUP BY kind, logger, with_probabilities, algorithm, with_delays, win
 ORDER BY kind;
 
+-- The log of another learner, with the probabilities that it has used. The estimate is
+-- unbiased with such a log, too, but few rounds can be used, since some arms became
+-- rare. With a larger least_probability there are many more, and the bias is small.
+WITH learner AS (
+    SELECT n, array_agg(arm::text ORDER BY round) AS arms, array_agg(loss ORDER BY round) AS losses,
+           array_agg(probability ORDER BY round) AS probabilities
+    FROM world w, LATERAL (SELECT s.* FROM bandit_simulate(w.losses, algorithm => 'dada', seed => 2000 + n) s) s
+    GROUP BY n)
+SELECT least, round(avg(r.used) / 1500, 2) AS used, round(avg(r.loss)::numeric, 2) AS loss, round(avg(truth.loss)::numeric, 2) AS truth,
+       round(avg(r.logged_loss)::numeric, 2) AS logged,
+       abs(avg(r.loss - truth.loss)) < 3 * stddev(r.loss - truth.loss) / sqrt(count(*)) AS unbiased
+FROM learner l, unnest(ARRAY[NULL, 0.05, 0.3]) least,
+     bandit_rehearse(l.arms, l.losses, l.probabilities, seed => n, least_probability => least) r,
+     LATERAL (SELECT avg(s.loss) AS loss
+              FROM world w, bandit_simulate(w.losses, seed => 3000 + l.n) s
+              WHERE w.n = l.n % 80 + 1 AND s.round <= r.used) truth
+GROUP BY least ORDER BY least NULLS FIRST;
+
 --
 -- A learner that gets no feedback plays all arms alike
 --
