@@ -293,6 +293,8 @@ SELECT 'better', regexp_replace(a::text, '\d\d\.\d+', 'NN') FROM bandit_advice('
 SELECT bandit_create('all sold', '{a,b}', goal => 'reward') IS NULL;
 SELECT count(CASE WHEN i % 20 = 0 THEN bandit_reward(decision_id, 1) END) FROM generate_series(1, 500) i, bandit_choose_each('all sold', i);
 SELECT 'alike', * FROM bandit_advice('all sold');
+SELECT bandit_alter('all sold', feedback_window => '1 hour');
+SELECT 'window', * FROM bandit_advice('all sold');
 
 --
 -- Several at once, all bandits, and only one's own

@@ -113,19 +113,13 @@ typedef struct Facts
  * Say something, if it is the turn of its severity.
  */
 static void
-pg_attribute_printf(3, 4)
-say(Facts *facts, Severity severity, const char *format,...)
+say(Facts *facts, Severity severity, const char *sentence)
 {
 	Datum		values[2];
 	bool		nulls[2] = {0};
-	char		sentence[2048];
-	va_list		args;
 
 	if (severity != facts->severity)
 		return;
-	va_start(args, format);
-	vsnprintf(sentence, sizeof(sentence), format, args);
-	va_end(args);
 	values[0] = CStringGetTextDatum(severity_names[severity]);
 	values[1] = CStringGetTextDatum(sentence);
 	tuplestore_putvalues(facts->rsinfo->setResult, facts->rsinfo->setDesc, values, nulls);
@@ -311,8 +305,8 @@ static void
 advise_about_triggers(Facts *facts)
 {
 	if (facts->warnings > 0)
-		say(facts, PROBLEM, "Triggers have failed to report outcomes, " INT64_FORMAT " in the last 7 days: see dexp3.warning for the reasons, and report these outcomes anew.",
-			facts->warnings);
+		say(facts, PROBLEM, psprintf("Triggers have failed to report outcomes, " INT64_FORMAT " in the last 7 days: see dexp3.warning for the reasons, and report these outcomes anew.",
+									 facts->warnings));
 }
 
 static void
@@ -325,8 +319,8 @@ advise_about_server(void *context, const ComponentRow *row)
 		return;
 	problem = component_problem(row, facts->bandit);
 	if (problem != NULL)
-		say(facts, PROBLEM, "What server %d has learned is not counted here, since %s: make the bandits alike on both, or use bandit_forget_node.",
-			row->node, problem);
+		say(facts, PROBLEM, psprintf("What server %d has learned is not counted here, since %s: make the bandits alike on both, or use bandit_forget_node.",
+									 row->node, problem));
 }
 
 /*
@@ -345,8 +339,8 @@ advise_about_servers(Facts *facts)
 	component_visit_newest(facts->bandit->name, snapshot, advise_about_server, facts);
 	UnregisterSnapshot(snapshot);
 	if (component_find_newest(facts->bandit->name, own_node(), FORGOTTEN_ROWS, &version, &written_at))
-		say(facts, PROBLEM, "Another server has published as node %d, like this one: give one of them another number with bandit_node.",
-			own_node());
+		say(facts, PROBLEM, psprintf("Another server has published as node %d, like this one: give one of them another number with bandit_node.",
+									 own_node()));
 }
 
 /*
@@ -363,13 +357,13 @@ advise_about_silence(Facts *facts)
 		return;
 	if (facts->arrived == 0)
 	{
-		if (facts->expired >= ENOUGH)
-			say(facts, PROBLEM, "No feedback has come for any of " INT64_FORMAT " decisions within the feedback_window (%s): see whether outcomes are reported, or make the window longer.",
-				facts->expired, span_text(facts->newest.window));
+		if (facts->bandit->feedback_window && facts->expired >= ENOUGH)
+			say(facts, PROBLEM, psprintf("No feedback has come for any of " INT64_FORMAT " decisions within the feedback_window (%s): see whether outcomes are reported, or make the window longer.",
+										 facts->expired, span_text(facts->newest.window)));
 		else if (facts->open >= ENOUGH &&
 				 facts->now - oldest_decision(facts) >= FOR_LONG)
-			say(facts, PROBLEM, "No feedback has come for any of " INT64_FORMAT " decisions: report outcomes with bandit_feedback, bandit_reward or a trigger.",
-				facts->decisions);
+			say(facts, PROBLEM, psprintf("No feedback has come for any of " INT64_FORMAT " decisions: report outcomes with bandit_feedback, bandit_reward or a trigger.",
+										 facts->decisions));
 		return;
 	}
 
@@ -379,8 +373,8 @@ advise_about_silence(Facts *facts)
 	silence = counts->last_decision - counts->last_feedback;
 	if (silence >= for_long(facts) &&
 		(double) since * facts->arrived >= (double) NO_CHANCE * facts->decisions)
-		say(facts, PROBLEM, "No feedback has come for %s, in which " INT64_FORMAT " decisions were made, while on the whole one in %.0f has some: see whether outcomes are still reported.",
-			span_text(silence), since, (double) facts->decisions / facts->arrived);
+		say(facts, PROBLEM, psprintf("No feedback has come for %s, in which " INT64_FORMAT " decisions were made, while on the whole one in %.0f has some: see whether outcomes are still reported.",
+									 span_text(silence), since, (double) facts->decisions / facts->arrived));
 }
 
 /*
@@ -402,11 +396,11 @@ advise_about_outcomes(Facts *facts)
 			facts->arrived >= ENOUGH_PRESENT &&
 			without > facts->arrived &&
 			without > 2.0 * newest->longest_delay)
-			say(facts, PROBLEM, "All " INT64_FORMAT " outcomes are %s, and %.0f decisions have none: if nothing is reported unless something happens, set a feedback_window, so that silence counts as missing_loss.",
-				facts->outcomes, outcome_text(facts, facts->mean), without);
+			say(facts, PROBLEM, psprintf("All " INT64_FORMAT " outcomes are %s, and %.0f decisions have none: if nothing is reported unless something happens, set a feedback_window with bandit_alter, so that silence counts as missing_loss.",
+										 facts->outcomes, outcome_text(facts, facts->mean), without));
 		else if (facts->outcomes >= ENOUGH_ALIKE)
-			say(facts, PROBLEM, "All " INT64_FORMAT " outcomes are %s, so that there is nothing to learn: see whether the right value is reported.",
-				facts->outcomes, outcome_text(facts, facts->mean));
+			say(facts, PROBLEM, psprintf("All " INT64_FORMAT " outcomes are %s, so that there is nothing to learn: see whether the right value is reported.",
+										 facts->outcomes, outcome_text(facts, facts->mean)));
 		return;
 	}
 
@@ -416,9 +410,10 @@ advise_about_outcomes(Facts *facts)
 		greatest = fmax(greatest, facts->bandit->missing_loss);
 	}
 	if (newest->arrived >= ENOUGH && greatest > least && greatest - least <= range / 100)
-		say(facts, HINT, "The newest %d %s are between %s and %s, which is at most a hundredth of loss_range: make a bandit with a narrower loss_range, and clamp_losses for the rest, which learns faster.",
-			newest->arrived, is_about_rewards(facts) ? "rewards" : "losses",
-			outcome_text(facts, is_about_rewards(facts) ? greatest : least), outcome_text(facts, is_about_rewards(facts) ? least : greatest));
+		say(facts, HINT, psprintf("The newest %d %s are between %s and %s, which is at most a hundredth of loss_range: make a bandit with a narrower loss_range, and clamp_losses for the rest, which learns faster.",
+								  newest->arrived, is_about_rewards(facts) ? "rewards" : "losses",
+								  outcome_text(facts, is_about_rewards(facts) ? greatest : least),
+								  outcome_text(facts, is_about_rewards(facts) ? least : greatest)));
 }
 
 /*
@@ -430,14 +425,15 @@ advise_about_losses_of_feedback(Facts *facts)
 	const Newest *newest = &facts->newest;
 
 	if (newest->rows >= ENOUGH && newest->skipped >= newest->rows / 5)
-		say(facts, HINT, "%.0f%% of the newest %d decisions that are not open were given up without feedback: raise patience, or take algorithm \"self-tuned\", which does not give up.",
-			percent(newest->skipped, newest->rows), newest->rows);
+		say(facts, HINT, psprintf("%.0f%% of the newest %d decisions that are not open were given up without feedback: raise patience with bandit_alter, or take algorithm \"self-tuned\", which does not give up.",
+								  percent(newest->skipped, newest->rows), newest->rows));
 
-	if (facts->expired >= ENOUGH && facts->expired >= facts->outcomes / 5 &&
+	if (facts->bandit->feedback_window &&
+		facts->expired >= ENOUGH && facts->expired >= facts->outcomes / 5 &&
 		newest->arrived >= ENOUGH_PRESENT && newest->like_missing >= newest->arrived / 10)
-		say(facts, PROBLEM, "%.0f%% of all outcomes are missing and count as %s, although outcomes like that are reported, too: report them within the feedback_window (%s), or make it longer.",
-			percent(facts->expired, facts->outcomes), outcome_text(facts, facts->bandit->missing_loss),
-			span_text(facts->newest.window));
+		say(facts, PROBLEM, psprintf("%.0f%% of all outcomes are missing and count as %s, although outcomes like that are reported, too: report them within the feedback_window (%s), or make it longer with bandit_alter.",
+									 percent(facts->expired, facts->outcomes), outcome_text(facts, facts->bandit->missing_loss),
+									 span_text(facts->newest.window)));
 }
 
 /*
@@ -453,17 +449,17 @@ advise_about_window(Facts *facts)
 		return;
 	if (newest->arrived >= ENOUGH && newest->at_the_end >= newest->arrived / 10 &&
 		facts->expired >= facts->outcomes / 20)
-		say(facts, HINT, "%.0f%% of the newest feedback has come in the last fifth of the feedback_window (%s) or after it, so that more has probably come too late: see bandit_delays, and make the window longer.",
-			percent(newest->at_the_end, newest->arrived), span_text(facts->newest.window));
+		say(facts, HINT, psprintf("%.0f%% of the newest feedback has come in the last fifth of the feedback_window (%s) or after it, so that more has probably come too late: see bandit_delays, and make the window longer with bandit_alter.",
+								  percent(newest->at_the_end, newest->arrived), span_text(facts->newest.window)));
 
 	if (facts->expired > 0 || !facts->alike || facts->arrived < ENOUGH_PRESENT ||
 		facts->open < ENOUGH || newest->window <= TIMES_AS_LONG * newest->longest)
 		return;
 	ends_in = oldest_decision(facts) + newest->window - facts->now;
 	if (ends_in >= FOR_LONG)
-		say(facts, HINT, "All " INT64_FORMAT " outcomes so far are %s, and no other can come for %s, since the feedback_window (%s) has not ended for any decision: feedback has taken %s at most, so that a shorter window may do.",
-			facts->outcomes, outcome_text(facts, facts->mean), span_text(ends_in), span_text(facts->newest.window),
-			span_text(newest->longest));
+		say(facts, HINT, psprintf("All " INT64_FORMAT " outcomes so far are %s, and no other can come for %s, since the feedback_window (%s) has not ended for any decision: feedback has taken %s at most, so that a shorter window, set with bandit_alter, may do.",
+								  facts->outcomes, outcome_text(facts, facts->mean), span_text(ends_in), span_text(facts->newest.window),
+								  span_text(newest->longest)));
 }
 
 /*
@@ -493,12 +489,12 @@ advise_about_arms(Facts *facts)
 			first = i;
 	}
 	if (silent > 0)
-		say(facts, PROBLEM, "Arm \"%s\"%s has been chosen %.0f times and has no outcome, while %.0f%% of all decisions have one: see whether outcomes of this arm are reported.",
-			TextDatumGetCString(bandit->arms[first]),
-			silent > 2 ? psprintf(", like %d others,", silent - 1) :
-			silent == 2 ? ", like another one," : "",
-			totals_vector(totals, ARM_DECISIONS)[first],
-			percent((double) facts->outcomes, (double) facts->decisions));
+		say(facts, PROBLEM, psprintf("Arm \"%s\"%s has been chosen %.0f times and has no outcome, while %.0f%% of all decisions have one: see whether outcomes of this arm are reported.",
+									 TextDatumGetCString(bandit->arms[first]),
+									 silent > 2 ? psprintf(", like %d others,", silent - 1) :
+									 silent == 2 ? ", like another one," : "",
+									 totals_vector(totals, ARM_DECISIONS)[first],
+									 percent((double) facts->outcomes, (double) facts->decisions)));
 }
 
 /*
@@ -566,13 +562,13 @@ advise_about_best_arm(Facts *facts)
 	}
 	if (worse < 0.5)
 		return;
-	say(facts, HINT, "Arm \"%s\" has %s %s on average) than arms which now get %.0f%% of all decisions: %s.",
-		TextDatumGetCString(bandit->arms[best]),
-		is_about_rewards(facts) ? "gained more (at least" : "lost less (at most",
-		outcome_text(facts, best_high), percent(worse, 1),
-		bandit->params.algorithm == SELF_TUNED ?
-		"this is right if those have become better lately, and otherwise a matter of time" :
-		"algorithm \"self-tuned\" learns faster from what is known");
+	say(facts, HINT, psprintf("Arm \"%s\" has %s %s on average) than arms which now get %.0f%% of all decisions: %s.",
+							  TextDatumGetCString(bandit->arms[best]),
+							  is_about_rewards(facts) ? "gained more (at least" : "lost less (at most",
+							  outcome_text(facts, best_high), percent(worse, 1),
+							  bandit->params.algorithm == SELF_TUNED ?
+							  "this is right if those have become better lately, and otherwise a matter of time" :
+							  "algorithm \"self-tuned\" learns faster from what is known"));
 }
 
 /*
