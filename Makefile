@@ -25,7 +25,7 @@ PG_CPPFLAGS = -I$(here)src
 PG_CPPFLAGS += -isystem $(shell $(PG_CONFIG) --includedir-server)
 
 # In this order: "reference" and "self_tuned_reference" define functions that the later tests use.
-REGRESS = reference simulate state learn errors sampling regret managed managed_reference self_tuned_reference self_tuned self_tuned_managed window rehearse trigger arrival bulk privileges functions hostile ways_in promises arms subject upkeep expiry report advice delays chart page edges shop servers alter
+REGRESS = reference simulate state learn errors sampling regret managed managed_reference self_tuned_reference self_tuned self_tuned_managed window rehearse trigger arrival bulk privileges functions hostile ways_in promises arms subject upkeep expiry report advice delays chart page edges shop servers alter young
 # "folded" likewise, for the others
 ISOLATION := folded $(filter-out folded,$(patsubst $(here)specs/%.spec,%,$(wildcard $(here)specs/*.spec)))
 

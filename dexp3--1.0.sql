@@ -1440,7 +1440,8 @@ CREATE FUNCTION dexp3.arm_totals(bandit text, all_nodes boolean DEFAULT false) R
 	inverse2 double precision,			-- sum of 1 / p^2
 	weighted double precision,			-- sum of l / p
 	weighted_inverse double precision,	-- sum of l / p^2
-	weighted2 double precision			-- sum of (l / p)^2
+	weighted2 double precision,			-- sum of (l / p)^2
+	left_out bigint						-- settled decisions that are not in these
 )
 	LANGUAGE C VOLATILE PARALLEL UNSAFE
 	AS 'MODULE_PATHNAME', 'dexp3_arm_totals';
@@ -1458,16 +1459,17 @@ CREATE FUNCTION @extschema@.bandit_report(bandit text, all_nodes boolean DEFAULT
 	estimate_high double precision,
 	probability double precision,
 	mean_reward double precision,
-	unit text
+	unit text,
+	left_out bigint
 )
 	LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
 	SELECT dexp3.bandit_id_of(bandit_report.bandit);
-	SELECT a.name, coalesce(t.decisions, 0), coalesce(t.settled, 0), coalesce(t.open, 0), m.loss,
+	SELECT a.name, coalesce(t.decisions, 0), coalesce(t.settled + t.left_out, 0), coalesce(t.open, 0), m.loss,
 		CASE b.goal WHEN 'reward' THEN u.both - e.estimate ELSE e.estimate END,
 		CASE b.goal WHEN 'reward' THEN u.both - i.high ELSE i.low END,
 		CASE b.goal WHEN 'reward' THEN u.both - i.low ELSE i.high END,
-		coalesce(p.probability, 0), u.both - m.loss, coalesce(b.goal, 'loss')
+		coalesce(p.probability, 0), u.both - m.loss, coalesce(b.goal, 'loss'), coalesce(t.left_out, 0)
 	FROM dexp3.bandit b
 		CROSS JOIN LATERAL unnest(b.arms) WITH ORDINALITY AS a (name, arm)
 		LEFT JOIN dexp3.arm_totals(bandit_report.bandit, bandit_report.all_nodes) t ON t.arm = a.arm

@@ -81,7 +81,7 @@ SELECT bandit_retire_arm(b, 'c') FROM unnest(ARRAY['rewarded', 'punished', 'eith
 CREATE VIEW shop.report AS
     SELECT b AS bandit, r.*
     FROM unnest(ARRAY['rewarded', 'punished', 'either']) b, bandit_report(b) WITH ORDINALITY AS r
-        (arm, decisions, settled, open, mean_loss, estimate, estimate_low, estimate_high, probability, mean_reward, unit, n);
+        (arm, decisions, settled, open, mean_loss, estimate, estimate_low, estimate_high, probability, mean_reward, unit, left_out, n);
 SELECT bandit, string_agg(arm, ' ' ORDER BY n) AS top_down, min(unit) AS unit,
        bool_and(estimate BETWEEN estimate_low AND estimate_high) AS between,
        bool_and(abs(mean_loss + mean_reward - 10) < 1e-9) AS mirrored

@@ -20,8 +20,11 @@ $$;
 CREATE FUNCTION upkeep.report(bandit text) RETURNS jsonb LANGUAGE sql AS $$
     SELECT jsonb_agg(jsonb_build_array(r.arm, r.decisions, r.settled, r.open) || (
                SELECT jsonb_agg(round(n::numeric, 6))
-               FROM unnest(ARRAY[r.mean_loss, r.estimate, r.estimate_low, r.estimate_high, r.probability]) n))
-    FROM bandit_report(bandit) r
+               -- with a window, averages leave out the newest decisions, but not if they have been trimmed
+               FROM unnest(CASE WHEN b.feedback_window IS NULL
+                                THEN ARRAY[r.mean_loss, r.estimate, r.estimate_low, r.estimate_high, r.probability]
+                                ELSE ARRAY[r.probability] END) n))
+    FROM bandit_report(bandit) r, dexp3.bandit b WHERE b.name = bandit
 $$;
 
 SELECT setseed(0.2);

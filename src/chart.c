@@ -21,6 +21,7 @@
 #include "arguments.h"
 #include "bandit.h"
 #include "chart.h"
+#include "sums.h"
 #include "svg.h"
 
 PG_FUNCTION_INFO_V1(bandit_chart);
@@ -69,6 +70,8 @@ typedef struct Chart
 	int64		last_round;
 	char	   *since;
 	char	   *until;
+	int64		first_open;		/* with a feedback window: its round, or 0 */
+	bool		has_dashed;		/* is something drawn of what comes after it? */
 	int64		trimmed;		/* decisions that are not in the log any more */
 	Datum		arms;			/* numbers of the arms shown, an array */
 	int			narms;
@@ -201,17 +204,49 @@ series_cells(const Chart *chart, int series)
 }
 
 static Cell
-series_total(const Chart *chart, int series)
+range_total(const Chart *chart, int series, int begin, int end)
 {
 	Cell	   *cells = series_cells(chart, series);
 	Cell		total = {0};
 
-	for (int i = 0; i < chart->ncolumns; i++)
+	for (int i = begin; i < end; i++)
 	{
 		total.count += cells[i].count;
 		total.sum += cells[i].sum;
 	}
 	return total;
+}
+
+static Cell
+series_total(const Chart *chart, int series)
+{
+	return range_total(chart, series, 0, chart->ncolumns);
+}
+
+/*
+ * Return how many columns have only decisions before the first open one: of these all
+ * outcomes are known.
+ */
+static int
+complete_columns(const Chart *chart)
+{
+	int			n = 0;
+
+	while (n < chart->ncolumns &&
+		   (chart->first_open == 0 || chart->columns[n].right < chart->first_open))
+		n++;
+	return n;
+}
+
+/*
+ * Sum up the outcomes of a series that are complete or, if there are none, all.
+ */
+static Cell
+known_total(const Chart *chart, int series)
+{
+	Cell		known = range_total(chart, series, 0, complete_columns(chart));
+
+	return known.count > 0 ? known : series_total(chart, series);
 }
 
 /*
@@ -321,22 +356,23 @@ draw_share(Chart *chart)
 }
 
 /*
- * Make a line of the mean outcomes of a series, and return the number of points.
+ * Make a line of the mean outcomes of a series in some columns, and return the number of
+ * points.
  *
  * Each point stands for about the same number of them, so that arms that are
  * seldom chosen have fewer points, not wilder ones.
  */
 static int
-mean_outcomes(Chart *chart, int series, Point *points)
+mean_outcomes(const Chart *chart, int series, int begin, int end, Point *points)
 {
 	Cell	   *cells = series_cells(chart, series);
-	int64		left = series_total(chart, series).count;
+	int64		left = range_total(chart, series, begin, end).count;
 	int64		wanted = Max(left / LINE_POINTS, LINE_OUTCOMES);
 	Cell		sum = {0};
 	double		x = 0;
 	int			n = 0;
 
-	for (int i = 0; i < chart->ncolumns; i++)
+	for (int i = begin; i < end; i++)
 	{
 		sum.count += cells[i].count;
 		sum.sum += cells[i].sum;
@@ -354,9 +390,9 @@ mean_outcomes(Chart *chart, int series, Point *points)
 	}
 	if (n == 1)
 	{
-		points[1].x = chart->plot.x.high;
+		points[1].x = chart->columns[end - 1].right;
 		points[1].y = points[0].y;
-		points[0].x = chart->plot.x.low;
+		points[0].x = chart->columns[begin].left;
 		n = 2;
 	}
 	return n;
@@ -385,12 +421,12 @@ order_arms(const Chart *chart, int *order)
 {
 	for (int arm = 0; arm < chart->narms; arm++)
 	{
-		Cell		total = series_total(chart, arm);
+		Cell		total = known_total(chart, arm);
 		int			place = arm;
 
 		for (; place > 0 && chart->best_first && total.count > 0; place--)
 		{
-			Cell		above = series_total(chart, order[place - 1]);
+			Cell		above = known_total(chart, order[place - 1]);
 			double		difference = above.count == 0 ? 1 :
 				above.sum / above.count - total.sum / total.count;
 
@@ -405,7 +441,7 @@ order_arms(const Chart *chart, int *order)
 static void
 add_outcome_legend(Chart *chart, int colour, int series)
 {
-	Cell		total = series_total(chart, series);
+	Cell		total = known_total(chart, series);
 
 	plot_legend(&chart->plot, colour, colour == PLOT_MAIN ? "all arms" : chart->names[series],
 				total.count == 0 ? "no feedback" :
@@ -421,8 +457,11 @@ draw_outcome(Chart *chart)
 {
 	int			order[MAX_SERIES];
 	Plot	   *plot = &chart->plot;
-	Point		points[MAX_SERIES + 1][LINE_POINTS + 1];
-	int			npoints[MAX_SERIES + 1];
+
+	/* of what is complete, and of the rest */
+	Point		points[2][MAX_SERIES + 1][LINE_POINTS + 1];
+	int			npoints[2][MAX_SERIES + 1];
+	int			complete;
 	double		range = chart->loss_high - chart->loss_low;
 	double		low = chart->loss_high;
 	double		high = chart->loss_low;
@@ -436,13 +475,21 @@ draw_outcome(Chart *chart)
 		draw_nothing(chart, "feedback");
 		return;
 	}
-	for (int series = 0; series <= chart->nseries; series++)
+	complete = complete_columns(chart);
+	for (int part = 0; part < 2; part++)
 	{
-		npoints[series] = mean_outcomes(chart, series, points[series]);
-		for (int i = 0; i < npoints[series]; i++)
+		for (int series = 0; series <= chart->nseries; series++)
 		{
-			low = fmin(low, points[series][i].y);
-			high = fmax(high, points[series][i].y);
+			int			n = mean_outcomes(chart, series, part == 0 ? 0 : complete,
+										  part == 0 ? complete : chart->ncolumns,
+										  points[part][series]);
+
+			npoints[part][series] = n;
+			for (int i = 0; i < n; i++)
+			{
+				low = fmin(low, points[part][series][i].y);
+				high = fmax(high, points[part][series][i].y);
+			}
 		}
 	}
 	/* what differs by little should look so */
@@ -458,7 +505,12 @@ draw_outcome(Chart *chart)
 	{
 		int			series = (colour + chart->nseries) % (chart->nseries + 1);
 
-		plot_line(plot, colour, points[series], npoints[series]);
+		plot_line(plot, colour, points[0][series], npoints[0][series], false);
+		if (npoints[1][series] > 0)
+		{
+			plot_line(plot, colour, points[1][series], npoints[1][series], true);
+			chart->has_dashed = true;
+		}
 	}
 	add_outcome_legend(chart, PLOT_MAIN, chart->nseries);
 	order_arms(chart, order);
@@ -626,8 +678,8 @@ draw_regret(Chart *chart)
 	plot->y = plot_rounded(plot_scale(0, fmax(highest, range), 0, 5));
 	plot_y_axis(plot, "");
 	draw_round_axis(chart);
-	plot_line(plot, PLOT_MAIN, estimate, n);
-	plot_line(plot, PLOT_COLOURS, open, n);
+	plot_line(plot, PLOT_MAIN, estimate, n, false);
+	plot_line(plot, PLOT_COLOURS, open, n, false);
 	plot_legend(plot, PLOT_MAIN, "estimate",
 				psprintf("%s at the end", number_label(estimate[n - 1].y, plot->y.step / 10)));
 	plot_legend(plot, PLOT_COLOURS, "open decisions",
@@ -691,16 +743,30 @@ chart_document(text *name, const char *kind, const char *title)
 	plot_init(&chart->plot, title != NULL ? title : xml_text(bandit->name, TITLE_WIDTH),
 			  chart->rewards ? kinds[k].reward_subtitle : kinds[k].subtitle);
 
+	if (kinds[k].draw == draw_outcome && bandit->feedback_window != NULL)
+	{
+		Sums		sums;
+		DecisionRow first;
+
+		sums_take_all(&sums, bandit, AccessShareLock);
+		if (sums_first_open(&sums, &first))
+			chart->first_open = first.ticket.round;
+	}
+
 	SPI_connect();
 	read_contents(chart, arms);
 	if (chart->decisions > 0)
 		kinds[k].draw(chart);
 	else
 		draw_nothing(chart, "decisions");
-	if (chart->trimmed > 0)
+	if (chart->trimmed > 0 || chart->has_dashed)
 		plot_note(&chart->plot,
-				  psprintf("without %s decisions that were trimmed from the log",
-						   number_label(chart->trimmed, 1)));
+				  psprintf("%s%s%s",
+						   chart->has_dashed ? "dashed: some decisions of that time are still open" : "",
+						   chart->trimmed > 0 && chart->has_dashed ? "; " : "",
+						   chart->trimmed > 0 ?
+						   psprintf("without %s decisions that were trimmed from the log",
+									number_label(chart->trimmed, 1)) : ""));
 	SPI_finish();
 	return plot_document(&chart->plot);
 }

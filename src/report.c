@@ -13,6 +13,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/snapmgr.h"
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
@@ -33,6 +34,12 @@ PG_FUNCTION_INFO_V1(dexp3_newest_feedback);
 
 /* How far the probabilities of a policy may be from summing up to 1. */
 #define POLICY_TOLERANCE	1e-6
+
+/*
+ * How many transactions before that of a decision are looked at for feedback of later
+ * ones.
+ */
+#define TRANSACTIONS_BEFORE	10000
 
 /* The delta of the bound in dexp3.overview. */
 #define DEFAULT_DELTA		0.05
@@ -95,13 +102,6 @@ dexp3_checked_policy(PG_FUNCTION_ARGS)
  * ----------
  */
 
-static bool
-take_oldest(void *context, const DecisionRow *row)
-{
-	*(int64 *) context = row->ticket.round;
-	return false;
-}
-
 /*
  * Return the longest delay of a decision so far, be it settled or not.
  */
@@ -110,13 +110,10 @@ longest_delay_so_far(Sums *sums)
 {
 	const Counts *counts = &sums->totals.counts;
 	int64		oldest = counts->decisions;
+	DecisionRow first;
 
-	if (counts->closed < counts->decisions)
-	{
-		sums_pass_settled(sums);
-		frontier_visit_open(&sums->frontier, sums->log.bandit_id, sums->log.epoch,
-							take_oldest, &oldest);
-	}
+	if (sums_first_open(sums, &first))
+		oldest = first.ticket.round;
 	return fmax(counts->longest_delay, (double) (counts->decisions - oldest));
 }
 
@@ -265,6 +262,81 @@ dexp3_totals(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
 }
 
+/* ----------
+ * Decisions that others of their time are still open of
+ *
+ * With a feedback window, successes arrive before failures expire.  So the newest
+ * decisions look too good, and a report is about those before the first one that is open:
+ * of these everything is known.
+ * ----------
+ */
+
+typedef struct LeftOut
+{
+	int64		first_open;		/* a decision */
+	Totals	   *totals;
+	double	   *decisions;		/* of each arm */
+} LeftOut;
+
+/* The sums that a report is made of. */
+static const ArmSum outcome_sums[] = {
+	ARM_SETTLED, ARM_LOSS, ARM_INVERSE, ARM_INVERSE2, ARM_WEIGHTED, ARM_WEIGHTED_INVERSE, ARM_WEIGHTED2
+};
+
+static bool
+any_transaction(void *context pg_attribute_unused(), uint64 xact pg_attribute_unused())
+{
+	return true;
+}
+
+static void
+leave_out_row(void *context, const void *row)
+{
+	const FeedbackRow *feedback = row;
+	LeftOut    *left_out = context;
+	Totals	   *totals = left_out->totals;
+	Addition	addition;
+
+	if (feedback->settled_by != SETTLED_BY_FEEDBACK || feedback->decision_id < left_out->first_open ||
+		feedback->terms.arm < 0 || feedback->terms.arm >= totals->arms)
+		return;
+	addition_of_outcome(&addition, feedback);
+	for (size_t i = 0; i < lengthof(outcome_sums); i++)
+		totals_vector(totals, outcome_sums[i])[addition.arm] -= addition.sums[outcome_sums[i]];
+	left_out->decisions[addition.arm]++;
+}
+
+/*
+ * Take the outcomes of decisions out of the sums that come after the first open one, and
+ * return how many of each arm those were.  This reads the feedback that came since.
+ */
+static double *
+leave_out_newest(Sums *sums, const Bandit *bandit)
+{
+	LeftOut		left_out = {
+		.totals = &sums->totals,
+		.decisions = palloc0(sizeof(double) * sums->totals.arms)
+	};
+	DecisionRow first;
+
+	if (bandit->feedback_window == NULL || !sums_first_open(sums, &first))
+		return left_out.decisions;
+	left_out.first_open = first.decision_id;
+	/* transactions that were running then may have brought some, too */
+	log_scan(LOG_FEEDBACK, bandit->bandit_id, bandit->epoch,
+			 first.xact - Min(first.xact, TRANSACTIONS_BEFORE), PG_UINT64_MAX, SnapshotSelf,
+			 any_transaction, leave_out_row, &left_out);
+	for (int arm = 0; arm < sums->totals.arms; arm++)
+	{
+		/* no rounding shall be left; and a row may have come a moment ago */
+		if (left_out.decisions[arm] == 0 || totals_vector(&sums->totals, ARM_SETTLED)[arm] > 0.5)
+			continue;
+		for (size_t i = 0; i < lengthof(outcome_sums); i++)
+			totals_vector(&sums->totals, outcome_sums[i])[arm] = 0;
+	}
+	return left_out.decisions;
+}
+
 /*
  * dexp3.arm_totals(bandit, all_nodes): the sums of each arm, on this server or on all
  */
@@ -277,11 +349,13 @@ dexp3_arm_totals(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	const Bandit *bandit;
 	Sums		sums;
+	double	   *left_out;
 
 	InitMaterializedSRF(fcinfo, 0);
 	check_not_null(fcinfo, 1, "all_nodes");
 	bandit = bandit_argument(fcinfo, "dexp3.arm_totals()");
 	sums_take(&sums, bandit, AccessShareLock, NUM_ARM_SUMS, 0, bandit->params.arms);
+	left_out = leave_out_newest(&sums, bandit);
 	if (PG_GETARG_BOOL(1) && bandit->shared)
 	{
 		Totals		others;
@@ -295,8 +369,8 @@ dexp3_arm_totals(PG_FUNCTION_ARGS)
 	{
 		double		decisions = totals_vector(&sums.totals, ARM_DECISIONS)[i];
 		double		closed = totals_vector(&sums.totals, ARM_CLOSED)[i];
-		Datum		values[4 + lengthof(columns)];
-		bool		nulls[4 + lengthof(columns)] = {0};
+		Datum		values[5 + lengthof(columns)];
+		bool		nulls[5 + lengthof(columns)] = {0};
 
 		values[0] = Int32GetDatum(i + 1);
 		values[1] = Int64GetDatum((int64) decisions);
@@ -304,6 +378,7 @@ dexp3_arm_totals(PG_FUNCTION_ARGS)
 		values[3] = Int64GetDatum((int64) fmax(decisions - closed, 0));
 		for (size_t j = 0; j < lengthof(columns); j++)
 			values[4 + j] = Float8GetDatum(totals_vector(&sums.totals, columns[j])[i]);
+		values[4 + lengthof(columns)] = Int64GetDatum((int64) left_out[i]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	PG_RETURN_NULL();

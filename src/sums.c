@@ -499,6 +499,32 @@ sums_pass_settled(Sums *sums)
 		shared_publish_frontier(&sums->log, &sums->frontier);
 }
 
+static bool
+take_first(void *context, const DecisionRow *row)
+{
+	*(DecisionRow *) context = *row;
+	return false;
+}
+
+/*
+ * Find the first decision that is open; false if there is none.  The bandit must be one
+ * that needs a frontier.
+ */
+bool
+sums_first_open(Sums *sums, DecisionRow *first)
+{
+	const Counts *counts = &sums->totals.counts;
+
+	first->decision_id = 0;
+	if (counts->closed < counts->decisions)
+	{
+		sums_pass_settled(sums);
+		frontier_visit_open(&sums->frontier, sums->log.bandit_id, sums->log.epoch,
+							take_first, first);
+	}
+	return first->decision_id != 0;
+}
+
 /*
  * Take all sums, and fold the log from its start, at the same moment.  On a bandit
  * that is in use the two may still differ by a transaction that has just

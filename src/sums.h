@@ -34,6 +34,7 @@ extern bool sums_write_checkpoint(const Sums *sums, const Bandit *bandit,
 								  Moment *covered);
 extern void sums_fold_anew(const Bandit *bandit);
 extern void sums_pass_settled(Sums *sums);
+extern bool sums_first_open(Sums *sums, DecisionRow *first);
 extern void sums_take_others(Totals *others, const Bandit *bandit);
 extern void sums_take_twice(const Bandit *bandit, Totals *running, Totals *folded);
 

@@ -54,6 +54,7 @@ static const char *const style =
 ".dexp3 .line { fill: none; stroke: currentColor; stroke-width: 2;"
 " stroke-linejoin: round; stroke-linecap: round }\n"
 ".dexp3 .line.c0 { stroke-width: 4 }\n"
+".dexp3 .dashed { stroke-dasharray: 2 6 }\n"
 ".dexp3 .c1 { color: #0072b2 } .dexp3 .c2 { color: #e69f00 }\n"
 ".dexp3 .c3 { color: #009e73 } .dexp3 .c4 { color: #cc79a7 }\n"
 ".dexp3 .c5 { color: #56b4e9 } .dexp3 .c6 { color: #d55e00 }\n"
@@ -353,9 +354,9 @@ plot_bars(Plot *plot, int colour, const Column *columns, int n)
  * Draw a line through points.
  */
 void
-plot_line(Plot *plot, int colour, const Point *points, int n)
+plot_line(Plot *plot, int colour, const Point *points, int n, bool dashed)
 {
-	appendStringInfo(&plot->body, "<path class=\"line c%d\" d=\"", colour);
+	appendStringInfo(&plot->body, "<path class=\"line%s c%d\" d=\"", dashed ? " dashed" : "", colour);
 	for (int i = 0; i < n; i++)
 		appendStringInfo(&plot->body, "%c%.1f %.1f", i == 0 ? 'M' : 'L',
 						 x_of(plot, points[i].x), y_of(plot, points[i].y));

@@ -63,7 +63,7 @@ extern void plot_x_title(Plot *plot, const char *left, const char *middle,
 						 const char *right);
 extern void plot_area(Plot *plot, int colour, const Column *columns, int n);
 extern void plot_bars(Plot *plot, int colour, const Column *columns, int n);
-extern void plot_line(Plot *plot, int colour, const Point *points, int n);
+extern void plot_line(Plot *plot, int colour, const Point *points, int n, bool dashed);
 extern void plot_legend(Plot *plot, int colour, const char *name,
 						const char *value);
 extern char *plot_document(Plot *plot);

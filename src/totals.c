@@ -157,6 +157,36 @@ addition_of_decision(Addition *addition, const DecisionRow *row)
 }
 
 /*
+ * Set the sums that a report is made of.
+ */
+static void
+add_outcome(Addition *addition, const FeedbackRow *row)
+{
+	/* nothing of ours writes a probability of 0 */
+	double		inverse = row->probability > 0 ? 1 / row->probability : 0;
+	double	   *sums = addition->sums;
+
+	sums[ARM_SETTLED] = 1;
+	sums[ARM_LOSS] = row->loss;
+	sums[ARM_INVERSE] = inverse;
+	sums[ARM_INVERSE2] = inverse * inverse;
+	sums[ARM_WEIGHTED] = row->loss * inverse;
+	sums[ARM_WEIGHTED_INVERSE] = row->loss * inverse * inverse;
+	sums[ARM_WEIGHTED2] = row->loss * inverse * (row->loss * inverse);
+}
+
+/*
+ * Work out what a row of dexp3.feedback adds to the sums that a report is made of.
+ */
+void
+addition_of_outcome(Addition *addition, const FeedbackRow *row)
+{
+	memset(addition, 0, sizeof(Addition));
+	addition->arm = row->terms.arm;
+	add_outcome(addition, row);
+}
+
+/*
  * Work out what a row of dexp3.feedback adds to the sums of its bandit.
  */
 void
@@ -164,7 +194,6 @@ addition_of_feedback(Addition *addition, const FeedbackRow *row, const Bandit *b
 {
 	const FeedbackTerms *terms = &row->terms;
 	double	   *sums = addition->sums;
-	double		inverse;
 	double		weight = 1;
 	double		loss;
 
@@ -201,16 +230,8 @@ addition_of_feedback(Addition *addition, const FeedbackRow *row, const Bandit *b
 	addition->counts.total_loss = weight * loss;
 	addition->counts.cost = weight * terms->mass * (loss - terms->baseline);
 
-	/* nothing of ours writes a probability of 0 */
-	inverse = row->probability > 0 ? 1 / row->probability : 0;
+	add_outcome(addition, row);
 	sums[ARM_Z] = weight * terms->estimate;
-	sums[ARM_SETTLED] = 1;
-	sums[ARM_LOSS] = row->loss;
-	sums[ARM_INVERSE] = inverse;
-	sums[ARM_INVERSE2] = inverse * inverse;
-	sums[ARM_WEIGHTED] = row->loss * inverse;
-	sums[ARM_WEIGHTED_INVERSE] = row->loss * inverse * inverse;
-	sums[ARM_WEIGHTED2] = row->loss * inverse * (row->loss * inverse);
 	sums[ARM_M] = terms->expected;
 	sums[ARM_TIE_ROUND] = (double) row->round;
 	sums[ARM_Z_TIE] = terms->estimate;

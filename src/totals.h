@@ -114,6 +114,7 @@ extern void arm_sums_add(double *sums, Size stride, const double *more,
 extern double half_lives_between(TimestampTz time, int64 half_life, int64 half_lives);
 
 extern void addition_of_decision(Addition *addition, const DecisionRow *row);
+extern void addition_of_outcome(Addition *addition, const FeedbackRow *row);
 extern void addition_of_feedback(Addition *addition, const FeedbackRow *row,
 								 const Bandit *bandit);
 extern void expired_feedback(FeedbackRow *row, const ExpiryRow *batch,
