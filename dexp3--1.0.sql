@@ -698,6 +698,8 @@ CREATE TABLE dexp3.component (
 );
 
 ALTER TABLE dexp3.component REPLICA IDENTITY FULL;
+-- compressing them, every second, would take more time than it is worth
+ALTER TABLE dexp3.component ALTER COLUMN z SET STORAGE EXTERNAL, ALTER COLUMN sums SET STORAGE EXTERNAL;
 
 CREATE INDEX component_idx ON dexp3.component (bandit, node, version);
 

@@ -259,11 +259,19 @@ bandit_forget_node(PG_FUNCTION_ARGS)
 					 errmsg("node %d is this server, which shares bandit \"%s\"",
 							node, text_to_cstring(lfirst(name))),
 					 errhint("Begin anew with bandit_reset(), or stop sharing with bandit_share(bandit, false) before.")));
-		forgotten += run_as_owner(ours ?
-								  "DELETE FROM dexp3.component WHERE node = $1 AND bandit = $2" :
-								  "UPDATE dexp3.component SET forgotten = true"
-								  " WHERE node = $1 AND bandit = $2 AND NOT forgotten",
-								  2, types, values, NULL, NULL, NULL);
+
+		/* if we have to wait for somebody, there is a newer row afterwards */
+		do
+		{
+			CHECK_FOR_INTERRUPTS();
+			forgotten += run_as_owner(ours ?
+									  "DELETE FROM dexp3.component WHERE node = $1 AND bandit = $2" :
+									  "UPDATE dexp3.component SET forgotten = true"
+									  " WHERE node = $1 AND bandit = $2 AND NOT forgotten",
+									  2, types, values, NULL, NULL, NULL);
+		} while (run_as_owner("SELECT FROM dexp3.component"
+							  " WHERE node = $1 AND bandit = $2 AND NOT forgotten",
+							  2, types, values, NULL, NULL, NULL) > 0);
 	}
 	PG_RETURN_INT64(forgotten);
 }

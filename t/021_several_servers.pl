@@ -128,6 +128,23 @@ my ($foreign) = split /\n/, $server{2}->safe_psql('shop', 'SELECT max(decision_i
 my ($result, undef, $error) = $server{1}->psql('shop', "\\set VERBOSITY verbose\nSELECT bandit_feedback($foreign, 0.5)");
 like($error, qr/ERROR:  42704: decision $foreign is not here: node 2 has made it, and this is node 1/, 'feedback for a decision of another server');
 
+# A row that a prepared transaction has brought, as a subscription with two_phase does,
+# counts when that is committed.
+my $choose = q{SELECT sum(rounds) FROM dexp3.nodes WHERE counts};
+my $known = $server{1}->safe_psql('shop', $choose);
+my $probabilities = probabilities($server{1});
+$server{1}->safe_psql('shop', q{
+BEGIN;
+INSERT INTO dexp3.component
+SELECT (jsonb_populate_record(c, '{"node": 30, "rounds": 1000, "z": [500, 0, 0], "cost": 0}')).* FROM dexp3.component c WHERE node = 1 LIMIT 1;
+PREPARE TRANSACTION 'brought'});
+same_probabilities(probabilities($server{1}), $probabilities, 'a prepared transaction does not count');
+$server{1}->safe_psql('shop', q{COMMIT PREPARED 'brought'});
+is($server{1}->safe_psql('shop', $choose), $known + 1000, 'when it is committed, it does');
+cmp_ok(abs(probabilities($server{1})->{bold} - $probabilities->{bold}), '>', 1e-6, 'and matters');
+$server{1}->safe_psql('shop', 'DELETE FROM dexp3.component WHERE node = 30');
+same_probabilities(probabilities($server{1}), $probabilities, 'it is gone again');
+
 #
 # A server joins: its first choice is informed.
 #

@@ -33,6 +33,7 @@ sub new_server
 		allows_streaming => 'logical',
 		autovacuum => 'off',
 		max_logical_replication_workers => 12,
+		max_prepared_transactions => 2,
 		max_worker_processes => 20,
 		wal_retrieve_retry_interval => '100ms',
 		'dexp3.publish_interval' => '100ms',
