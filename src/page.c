@@ -22,6 +22,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/float.h"
 #include "utils/lsyscache.h"
 
 #include "arguments.h"
@@ -234,7 +235,7 @@ number(uint64 row, int column)
 	bool		isnull;
 	Datum		datum = value(row, column, &isnull);
 
-	return isnull ? NAN : DatumGetFloat8(datum);
+	return isnull ? get_float8_nan() : DatumGetFloat8(datum);
 }
 
 /*
@@ -263,8 +264,8 @@ add_interval(HtmlPage *page, uint64 row, int column)
 {
 	double		low = number(row, column + 1);
 	double		high = number(row, column + 2);
-	double		least = NAN;
-	double		most = NAN;
+	double		least = get_float8_nan();
+	double		most = get_float8_nan();
 
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
