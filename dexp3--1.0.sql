@@ -1409,6 +1409,21 @@ CREATE FUNCTION dexp3.checked_policy(policy double precision[], arms integer) RE
 COMMENT ON FUNCTION dexp3.checked_policy(double precision[], integer)
 	IS 'a distribution over so many arms, or an error';
 
+-- SQL makes an error of what is too small to be a number; here that is 0.
+CREATE FUNCTION dexp3.product(double precision, double precision, double precision DEFAULT 1) RETURNS double precision
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_product';
+
+COMMENT ON FUNCTION dexp3.product(double precision, double precision, double precision)
+	IS 'a product, which may be too small to be a number: 0';
+
+CREATE FUNCTION dexp3.ratio(double precision, double precision) RETURNS double precision
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'dexp3_ratio';
+
+COMMENT ON FUNCTION dexp3.ratio(double precision, double precision)
+	IS 'a ratio, which may be too small to be a number: 0; null if the second number is 0';
+
 CREATE FUNCTION dexp3.totals(
 	bandit text,
 	OUT rounds bigint,
@@ -1476,13 +1491,14 @@ BEGIN ATOMIC
 		CROSS JOIN LATERAL unnest(b.arms) WITH ORDINALITY AS a (name, arm)
 		LEFT JOIN dexp3.arm_totals(bandit_report.bandit, bandit_report.all_nodes) t ON t.arm = a.arm
 		CROSS JOIN LATERAL (
-			SELECT r AS estimate, sqrt(greatest(t.weighted2 - 2 * r * t.weighted_inverse + r * r * t.inverse2, 0)
-				* t.settled / nullif(t.settled - 1, 0)) / nullif(t.inverse, 0) AS error
-			FROM (SELECT CASE WHEN abs(t.weighted) > 1e-150 THEN t.weighted ELSE 0 END / nullif(t.inverse, 0) AS r) s) e
+			SELECT r AS estimate, dexp3.ratio(sqrt(dexp3.ratio(dexp3.product(greatest(t.weighted2
+				- dexp3.product(2, r, t.weighted_inverse) + dexp3.product(r, r, t.inverse2), 0), t.settled),
+				t.settled - 1)), t.inverse) AS error
+			FROM (SELECT dexp3.ratio(t.weighted, t.inverse) AS r) s) e
 		CROSS JOIN LATERAL (
 			SELECT greatest(e.estimate - 1.959964 * e.error, b.loss_range[1]) AS low,
 				least(e.estimate + 1.959964 * e.error, b.loss_range[2]) AS high) i
-		CROSS JOIN LATERAL (SELECT t.loss / nullif(t.settled, 0) AS loss) m
+		CROSS JOIN LATERAL (SELECT dexp3.ratio(t.loss, t.settled) AS loss) m
 		-- a loss and the reward that it is make this together
 		CROSS JOIN LATERAL (SELECT b.loss_range[1] + b.loss_range[2] AS both) u
 		LEFT JOIN @extschema@.bandit_probabilities(bandit_report.bandit) p ON p.arm = a.name
@@ -1515,20 +1531,20 @@ BEGIN ATOMIC
 		WHERE b.bandit_id = dexp3.bandit_id_of(bandit_evaluate.bandit)),
 	total AS (
 		SELECT nullif(sum(settled), 0)::double precision AS n,
-			sum(weight * weighted) AS weighted, nullif(sum(weight * inverse), 0) AS inverse,
-			sum(weight * weight * weighted2) AS weighted2,
-			sum(weight * weight * weighted_inverse) AS weighted_inverse,
-			sum(weight * weight * inverse2) AS inverse2
+			sum(dexp3.product(weight, weighted)) AS weighted, sum(dexp3.product(weight, inverse)) AS inverse,
+			sum(dexp3.product(weight, weight, weighted2)) AS weighted2,
+			sum(dexp3.product(weight, weight, weighted_inverse)) AS weighted_inverse,
+			sum(dexp3.product(weight, weight, inverse2)) AS inverse2
 		FROM share),
 	estimate AS (
 		SELECT 'ips' AS estimator, m AS loss, error
-		FROM total, LATERAL (SELECT weighted / n AS m) s,
-			LATERAL (SELECT sqrt(greatest(weighted2 / n - m * m, 0) / nullif(n - 1, 0)) AS error) e
+		FROM total, LATERAL (SELECT dexp3.ratio(weighted, n) AS m) s,
+			LATERAL (SELECT sqrt(dexp3.ratio(greatest(dexp3.ratio(weighted2, n) - dexp3.product(m, m), 0), n - 1)) AS error) e
 		UNION ALL
 		SELECT 'self-normalised', r, error
-		FROM total, LATERAL (SELECT weighted / inverse AS r) s,
-			LATERAL (SELECT sqrt(greatest(weighted2 - 2 * r * weighted_inverse + r * r * inverse2, 0)
-				* n / nullif(n - 1, 0)) / inverse AS error) e)
+		FROM total, LATERAL (SELECT dexp3.ratio(weighted, inverse) AS r) s,
+			LATERAL (SELECT dexp3.ratio(sqrt(dexp3.ratio(dexp3.product(greatest(weighted2
+				- dexp3.product(2, r, weighted_inverse) + dexp3.product(r, r, inverse2), 0), n), n - 1)), inverse) AS error) e)
 	SELECT e.estimator, e.loss, i.low, i.high, u.both - e.loss, u.both - i.high, u.both - i.low
 	FROM dexp3.bandit b CROSS JOIN estimate e
 		CROSS JOIN LATERAL (SELECT e.loss - 1.959964 * e.error AS low, e.loss + 1.959964 * e.error AS high) i

@@ -311,6 +311,37 @@ SELECT decision_id = (SELECT max(decision_id) FROM dexp3.decision WHERE bandit_i
 FROM bandit_choose('failback');
 SELECT bandit_drop('failback');
 
+-- What a savepoint has brought and was rolled back does not move the sequence, be it
+-- that the row was refused or not.
+SELECT bandit_create('undone', '{x,y}') AS undone_id \gset
+SELECT decision_id AS undone_first FROM bandit_choose('undone') \gset
+CREATE TEMP TABLE far AS SELECT * FROM dexp3.decision WHERE decision_id = :undone_first;
+UPDATE far SET decision_id = decision_id + 1000000;
+BEGIN;
+SAVEPOINT a;
+INSERT INTO dexp3.decision SELECT 9223372036854775807, bandit_id, epoch, round, outstanding, probability, gamma, decided_at, xact, arm FROM far;
+ROLLBACK TO a;
+INSERT INTO dexp3.decision SELECT * FROM far;
+SAVEPOINT b;
+INSERT INTO dexp3.decision SELECT decision_id + 1, bandit_id, epoch, round, outstanding, probability, gamma, decided_at, xact, arm FROM far;
+RELEASE b;
+ROLLBACK TO a;
+COMMIT;
+SELECT decision_id - :undone_first AS next FROM bandit_choose('undone');
+-- what is kept of it does
+BEGIN;
+SAVEPOINT a;
+SAVEPOINT b;
+INSERT INTO dexp3.decision SELECT decision_id - 1, bandit_id, epoch, round, outstanding, probability, gamma, decided_at, xact, arm FROM far;
+RELEASE b;
+SAVEPOINT c;
+INSERT INTO dexp3.decision SELECT * FROM far;
+ROLLBACK TO c;
+RELEASE a;
+COMMIT;
+SELECT decision_id - :undone_first AS next FROM bandit_choose('undone');
+SELECT bandit_drop('undone');
+
 -- Rows of the log that were deleted by hand: an error, nothing worse
 SELECT bandit_create('holes', '{x,y}', 'dada') AS holes_id \gset
 SELECT count(bandit_choose('holes')) FROM generate_series(1, 1000);

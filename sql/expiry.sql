@@ -155,6 +155,7 @@ SELECT * FROM expiry.looks();
 
 -- Decisions that come too late: batches never overlap.
 SELECT bandit_create('late', '{a,b}', feedback_window => '0') \gset
+SELECT setval('dexp3.decision_id_seq', nextval('dexp3.decision_id_seq') + 100) > 0 AS room;
 SELECT count(*) FROM bandit_choose_many('late', 6);
 BEGIN;
 SAVEPOINT a;
@@ -167,7 +168,7 @@ SELECT bandit_feedback(max(decision_id), 0) FROM dexp3.settled JOIN dexp3.bandit
 COMMIT;
 SELECT * FROM expiry.rows('late');
 INSERT INTO dexp3.decision
-SELECT (jsonb_populate_record(d, jsonb_build_object('decision_id', decision_id - 1000000000))).*
+SELECT (jsonb_populate_record(d, jsonb_build_object('decision_id', decision_id - 50))).*
 FROM dexp3.decision d JOIN dexp3.bandit USING (bandit_id) WHERE name = 'late';
 SELECT bandit_expire('late');
 SELECT * FROM expiry.rows('late');

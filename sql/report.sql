@@ -225,6 +225,16 @@ SELECT count(*) FROM dexp3.trimmed;
 SELECT bandit_report('nothing');
 RESET ROLE;
 
+-- Losses and probabilities whose products are too small to be numbers
+SELECT bandit_create('small', '{a,b}') > 0 AS created;
+SELECT count(bandit_feedback(decision_id, loss))
+FROM generate_series(1, 10), unnest('{1e-200,3e-320,1e-200,0,5e-324,1e-170}'::float8[]) loss, bandit_choose_each('small', loss);
+SELECT estimator, loss < 1e-150 AS small, loss_low < 1e-100 AS low, loss_high < 1e-100 AS high
+FROM unnest('{1e-170,1e-320,1,0.5}'::float8[]) p, bandit_evaluate('small', ARRAY[p, 1 - p]);
+SELECT count(*), bool_and(estimate < 1e-150) AS small FROM bandit_report('small');
+SELECT total_loss < 1e-150 AS small FROM dexp3.overview WHERE bandit = 'small';
+SELECT bandit_drop('small');
+
 SELECT count(bandit_drop(name)) FROM (SELECT name FROM dexp3.bandit WHERE name IN
     ('shop', 'idle', 'ix', 'scaled', 'deda') OFFSET 0) _;
 SET client_min_messages = warning;

@@ -30,6 +30,8 @@ PG_FUNCTION_INFO_V1(bandit_regret_bound);
 PG_FUNCTION_INFO_V1(bandit_regret_estimate);
 PG_FUNCTION_INFO_V1(dexp3_totals);
 PG_FUNCTION_INFO_V1(dexp3_arm_totals);
+PG_FUNCTION_INFO_V1(dexp3_product);
+PG_FUNCTION_INFO_V1(dexp3_ratio);
 PG_FUNCTION_INFO_V1(dexp3_newest_feedback);
 
 /* How far the probabilities of a policy may be from summing up to 1. */
@@ -95,6 +97,26 @@ dexp3_checked_policy(PG_FUNCTION_ARGS)
 				 errmsg("probabilities of policy must sum up to 1, not to %s",
 						number_text(sum))));
 	PG_RETURN_ARRAYTYPE_P(policy);
+}
+
+/*
+ * dexp3.product(a, b, c)
+ */
+Datum
+dexp3_product(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_FLOAT8(PG_GETARG_FLOAT8(0) * PG_GETARG_FLOAT8(1) * PG_GETARG_FLOAT8(2));
+}
+
+/*
+ * dexp3.ratio(a, b)
+ */
+Datum
+dexp3_ratio(PG_FUNCTION_ARGS)
+{
+	if (PG_GETARG_FLOAT8(1) == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_FLOAT8(PG_GETARG_FLOAT8(0) / PG_GETARG_FLOAT8(1));
 }
 
 /* ----------
