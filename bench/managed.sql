@@ -13,8 +13,8 @@ CREATE FUNCTION bench.arms(n integer) RETURNS text[]
 -- The floors: tables like the real ones, with their indexes
 --
 
-CREATE TABLE bench.decision (LIKE dexp3.decision INCLUDING ALL EXCLUDING IDENTITY);
-CREATE TABLE bench.feedback (LIKE dexp3.feedback INCLUDING ALL EXCLUDING IDENTITY);
+CREATE TABLE bench.decision (LIKE dexp3.decision_rows INCLUDING ALL EXCLUDING IDENTITY);
+CREATE TABLE bench.feedback (LIKE dexp3.feedback_rows INCLUDING ALL EXCLUDING IDENTITY);
 CREATE SEQUENCE bench.decision_id;
 
 -- Write the statement that inserts such a row as the given one.  What is new in

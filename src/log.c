@@ -700,33 +700,44 @@ log_find_decision(int64 decision_id, DecisionRow *row)
 }
 
 /*
- * Visit the decisions with the given identifiers, if a snapshot sees them.
+ * Visit the decisions with the given identifiers, if a snapshot sees them.  If they are
+ * close together, which those of a batch are unless many bandits are in use, one scan
+ * finds them all.
  */
 void
 log_visit_decisions(const int64 *ids, int n, Snapshot snapshot, LogVisitor visit,
 					void *context)
 {
 	RowScan		rows;
-	ScanKeyData key;
+	ScanKeyData keys[2];
+	bool		at_once = ids_are_dense(ids, n);
+	int			i = 0;
 
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(0));
-	rows_begin(&rows, tables()->decision, tables()->decision_pkey, SnapshotAny, &key, 1);
-	for (int i = 0; i < n; i++)
+	ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(ids[0]));
+	ScanKeyInit(&keys[1], 1, BTLessEqualStrategyNumber, F_INT8LE, Int64GetDatum(ids[n - 1]));
+	rows_begin(&rows, tables()->decision, tables()->decision_pkey, SnapshotAny, keys, 2);
+	while (i < n)
 	{
 		CHECK_FOR_INTERRUPTS();
-		key.sk_argument = Int64GetDatum(ids[i]);
-		rows_begin_again(&rows, &key, 1);
+		if (!at_once)
+		{
+			keys[0].sk_argument = keys[1].sk_argument = Int64GetDatum(ids[i++]);
+			rows_begin_again(&rows, keys, 2);
+		}
 		while (rows_next(&rows))
 		{
-			if (table_tuple_satisfies_snapshot(rows.table, rows.slot, snapshot))
-			{
-				DecisionRow row;
+			DecisionRow row;
 
-				read_decision(rows.slot, &row);
+			if (!table_tuple_satisfies_snapshot(rows.table, rows.slot, snapshot))
+				continue;
+			read_decision(rows.slot, &row);
+			while (at_once && i < n && ids[i] < row.decision_id)
+				i++;
+			if (!at_once || (i < n && ids[i] == row.decision_id))
 				visit(context, &row);
-				break;
-			}
 		}
+		if (at_once)
+			break;
 	}
 	rows_end(&rows);
 }

@@ -98,24 +98,69 @@ note_settler(const SettlementLook *look, const RowScan *rows, SettledBy settled_
 		settlement->settler = xmin;
 }
 
+/*
+ * Is a decision in a batch?
+ */
+static bool
+covers(const ExpiryRow *batch, int64 decision_id)
+{
+	if (batch->first_decision > decision_id || batch->last_decision < decision_id)
+		return false;
+	for (int i = 0; i < batch->n; i++)
+	{
+		if (batch->decisions[i] == decision_id)
+			return true;
+	}
+	return false;
+}
+
 /* ----------
  * Rows of dexp3.feedback
  * ----------
  */
 
+/*
+ * Begin to look at the rows of some decisions, and return whether there is one.
+ */
 static bool
-next_feedback(SettlementLook *look, int64 decision_id)
+begin_feedback(SettlementLook *look, int64 first, int64 last)
 {
-	ScanKeyData key;
+	ScanKeyData keys[2];
 
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(decision_id));
+	ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(first));
+	ScanKeyInit(&keys[1], 1, BTLessEqualStrategyNumber, F_INT8LE, Int64GetDatum(last));
 	if (look->in_feedback)
-		rows_begin_again(&look->feedback, &key, 1);
+		rows_begin_again(&look->feedback, keys, 2);
 	else
 		rows_begin(&look->feedback, tables()->feedback, tables()->feedback_pkey,
-				   &look->dirty, &key, 1);
+				   &look->dirty, keys, 2);
 	look->in_feedback = true;
 	return rows_next(&look->feedback);
+}
+
+/*
+ * Has one of the decisions of a batch a row?
+ */
+static bool
+any_has_feedback(SettlementLook *look, const ExpiryRow *batch)
+{
+	bool		found = false;
+
+	if (ids_are_dense(batch->decisions, batch->n))
+	{
+		for (bool more = begin_feedback(look, batch->first_decision, batch->last_decision);
+			 more && !found; more = rows_next(&look->feedback))
+		{
+			FeedbackRow row;
+
+			log_read_feedback(look->feedback.slot, &row);
+			found = covers(batch, row.decision_id);
+		}
+		return found;
+	}
+	for (int i = 0; i < batch->n && !found; i++)
+		found = begin_feedback(look, batch->decisions[i], batch->decisions[i]);
+	return found;
 }
 
 /* ----------
@@ -156,19 +201,6 @@ next_batch(SettlementLook *look)
 	log_read_expiry(look->expiry.slot, &look->batch);
 	MemoryContextSwitchTo(old);
 	return true;
-}
-
-static bool
-covers(const ExpiryRow *batch, int64 decision_id)
-{
-	if (batch->first_decision > decision_id || batch->last_decision < decision_id)
-		return false;
-	for (int i = 0; i < batch->n; i++)
-	{
-		if (batch->decisions[i] == decision_id)
-			return true;
-	}
-	return false;
 }
 
 /*
@@ -262,7 +294,7 @@ SettlementStatus
 settlement_of(SettlementLook *look, const DecisionRow *decision, Settlement *settlement)
 {
 	memset(settlement, 0, sizeof(Settlement));
-	if (next_feedback(look, decision->decision_id))
+	if (begin_feedback(look, decision->decision_id, decision->decision_id))
 	{
 		FeedbackRow row;
 
@@ -362,8 +394,7 @@ has_no_rival(void *context)
 	begin_batches(look, row->bandit_id, row->epoch, row->first_decision);
 	while (alone && next_batch(look))
 		alone = look->batch.first_decision == row->first_decision;	/* itself */
-	for (int i = 0; alone && i < row->n; i++)
-		alone = !next_feedback(look, row->decisions[i]);
+	alone = alone && !any_has_feedback(look, row);
 	settlement_end_look(look);
 	for (int i = 0; alone && new->may_be_removed && i < row->n; i++)
 	{
