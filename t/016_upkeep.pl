@@ -35,10 +35,11 @@ CREATE TABLE given (bandit text, decision_id bigint, loss float8, outcome text);
 
 -- What became of all decisions, those that are not in the log any more included
 CREATE VIEW whole AS
-SELECT b.name AS bandit, bool_and(t.settled = 0 OR t.loss IS NOT NULL) AS sound,
-       sum(t.decisions) AS decisions, sum(t.settled) AS settled, sum(t.open) AS open, sum(t.loss) AS loss
-FROM dexp3.bandit b CROSS JOIN LATERAL dexp3.arm_totals(b.name) t
-GROUP BY b.name;
+SELECT o.bandit, bool_and(t.settled = 0 OR t.loss IS NOT NULL) AS sound, sum(t.decisions) AS decisions,
+       sum(t.settled + t.left_out) AS settled, sum(t.open) AS open,
+       o.total_loss AS loss     -- arm_totals leaves out losses while a window is open
+FROM dexp3.overview o CROSS JOIN LATERAL dexp3.arm_totals(o.bandit) t
+WHERE o.bandit IS NOT NULL GROUP BY o.bandit, o.total_loss;
 
 -- How many decisions each row of dexp3.trimmed stands for
 CREATE FUNCTION members(ranges int8multirange) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
