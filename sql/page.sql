@@ -124,6 +124,13 @@ WHERE t NOT LIKE 'last %';
 SELECT rounds, page.number(total_reward) AS total FROM dexp3.overview WHERE bandit = 'button';
 SELECT array_agg(m[1]) AS pictures FROM regexp_matches(bandit_page('button'), '<figure [^>]*aria-label="([^"]*)"', 'g') m;
 
+-- While a window is open, the newest outcomes are left out, and the page says so.
+SELECT bandit_create('window', '{a,b}', feedback_window => '1 day', goal => 'reward') > 0 AS created;
+SELECT count(CASE WHEN i % 10 = 3 THEN bandit_reward(decision_id, true) END)
+FROM generate_series(1, 100) AS i, bandit_choose_each('window', i);
+SELECT sum(left_out) AS left_out FROM bandit_report('window');
+SELECT page.find(bandit_page('window'), 'p class="muted"') AS remark;
+
 -- Shared with other servers: none has told anything yet.
 SELECT bandit_share('button');
 SELECT bandit_publish('button') AS published;
@@ -190,7 +197,7 @@ SELECT page.find(bandit_page(), 'p class="muted"') AS bandits;
 RESET ROLE;
 
 SELECT bandit_drop(name) FROM dexp3.bandit
-WHERE name IN ('headline', 'all', 'waiting', 'orders', 'button', 'many') OR name LIKE '</%';
+WHERE name IN ('headline', 'all', 'waiting', 'orders', 'button', 'window', 'many') OR name LIKE '</%';
 DELETE FROM dexp3.component;	-- which outlives a bandit
 SET client_min_messages = warning;
 DROP SCHEMA page, page_trap CASCADE;

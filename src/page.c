@@ -435,6 +435,13 @@ add_advice(HtmlPage *page)
 	end_card(page);
 }
 
+/* The mean outcome of bandit o.bandit, in the unit of its goal, as the report has it. */
+#define MEAN_OUTCOME \
+"  CROSS JOIN LATERAL (" \
+"   SELECT sum(CASE unit WHEN 'reward' THEN mean_reward ELSE mean_loss END * (settled - left_out))" \
+"    / nullif(sum((settled - left_out)::float8), 0) AS mean" \
+"   FROM %s.bandit_report(o.bandit)) m"
+
 /* ----------
  * One bandit
  * ----------
@@ -445,11 +452,12 @@ static const char *const advice_query =
 
 static const char *const facts_query =
 "SELECT o.rounds, o.rounds - o.open - o.skipped - o.expired, o.open, nullif(o.expired, 0), nullif(o.skipped, 0),"
-"  u.total, u.total / nullif(o.rounds - o.open - o.skipped, 0), o.regret_estimate, nullif(o.warnings, 0),"
+"  CASE b.goal WHEN 'reward' THEN o.total_reward ELSE o.total_loss END, m.mean, o.regret_estimate,"
+"  nullif(o.warnings, 0),"
 "  to_char(o.last_decision, 'YYYY-MM-DD HH24:MI TZ'), to_char(o.last_feedback, 'YYYY-MM-DD HH24:MI TZ'),"
 "  b.feedback_window::text, b.half_life::text, b.retention::text"
 " FROM dexp3.overview o JOIN dexp3.bandit b ON b.name = o.bandit"
-"  CROSS JOIN LATERAL (SELECT CASE b.goal WHEN 'reward' THEN o.total_reward ELSE o.total_loss END AS total) u"
+MEAN_OUTCOME
 " WHERE o.bandit = $1";
 
 static const Field facts[] = {
@@ -485,6 +493,9 @@ static const Field arms[] = {
 	{"mean loss", FIELD_NUMBER},
 	{"estimate", FIELD_INTERVAL},
 };
+
+static const char *const left_out_query =
+"SELECT coalesce(sum(left_out), 0)::bigint FROM %s.bandit_report($1, all_nodes => true)";
 
 static const char *const pending_query =
 "WITH age AS ("
@@ -541,6 +552,8 @@ write_bandit(HtmlPage *page, text *name)
 	bool		self_tuned = bandit->params.algorithm == SELF_TUNED;
 	bool		shared = bandit->shared;
 	int			narms = bandit->params.arms;
+	int64		left_out;
+	bool		isnull;
 
 	page->reward = bandit->goal == GOAL_REWARD;
 	begin_page(page, xml_text(name, NAME_WIDTH));
@@ -564,6 +577,13 @@ write_bandit(HtmlPage *page, text *name)
 	if (narms > MAX_ARMS)
 		appendStringInfo(&page->html, "<p class=\"muted\">and %s more</p>\n",
 						 number_label(narms - MAX_ARMS, 1));
+	run_query(page, left_out_query, name, 1);
+	left_out = DatumGetInt64(value(0, 1, &isnull));
+	if (left_out > 0)
+		appendStringInfo(&page->html,
+						 "<p class=\"muted\">Means and estimates are without the last %s outcomes: "
+						 "the feedback window of earlier decisions is still open.</p>\n",
+						 number_label((double) left_out, 1));
 	end_card(page);
 
 	if (shared)
@@ -606,11 +626,11 @@ write_bandit(HtmlPage *page, text *name)
 
 static const char *const glance_query =
 "SELECT o.bandit, p.best, p.share, p.shares, o.rounds, o.open,"
-"  u.total / nullif(o.rounds - o.open - o.skipped, 0), coalesce(b.goal, 'loss'),"
+"  m.mean, coalesce(b.goal, 'loss'),"
 "  o.regret_estimate / nullif(o.rounds * (b.loss_range[2] - b.loss_range[1]), 0),"
 "  to_char(o.last_feedback, 'YYYY-MM-DD HH24:MI'), o.algorithm"
 " FROM dexp3.overview o JOIN dexp3.bandit b ON b.name = o.bandit"
-"  CROSS JOIN LATERAL (SELECT CASE b.goal WHEN 'reward' THEN o.total_reward ELSE o.total_loss END AS total) u"
+MEAN_OUTCOME
 "  CROSS JOIN LATERAL ("
 "   SELECT (array_agg(arm ORDER BY q.probability DESC NULLS LAST, a.n))[1] AS best, max(q.probability) AS share,"
 "    CASE WHEN count(*) <= 8 THEN array_agg(coalesce(q.probability, 0) ORDER BY a.n)"
