@@ -94,3 +94,26 @@ UPDATE dexp3.checkpoint SET state = '\x00';
 SELECT count(*) > 0 AS some, bool_and(octet_length(state) > 100) AS unchanged FROM dexp3.checkpoint;
 
 SELECT count(bandit_drop(name)) FROM unnest('{plain,released,rolled back,once more,by hand,one statement}'::text[]) name;
+
+--
+-- What a session remembers of bandits is bounded, and who may use none of them reads no
+-- arms to find that out.
+--
+
+CREATE VIEW remembered AS
+SELECT coalesce(sum(total_bytes), 0) AS bytes FROM pg_backend_memory_contexts WHERE name = 'dexp3 bandits';
+CREATE ROLE regress_dexp3_nosy;
+GRANT SELECT ON remembered TO regress_dexp3_nosy;
+GRANT pg_read_all_stats TO regress_dexp3_nosy;
+SELECT count(bandit_create('large ' || n, ARRAY(SELECT 'arm ' || i FROM generate_series(1, 65535) i))) FROM generate_series(1, 6) n;
+\c -
+SELECT count(dexp3.bandit_id_of('large ' || n)) FROM generate_series(1, 6) n;
+SELECT bytes BETWEEN 1000000 AND 12000000 AS bounded FROM remembered;
+\c -
+SET ROLE regress_dexp3_nosy;
+SELECT count(*) FROM dexp3.bandit;
+SELECT bytes < 100000 AS little FROM remembered;
+RESET ROLE;
+SELECT count(bandit_drop('large ' || n)) FROM generate_series(1, 6) n;
+DROP VIEW remembered;
+DROP ROLE regress_dexp3_nosy;
