@@ -638,12 +638,13 @@ COMMENT ON COLUMN dexp3.checkpoint.events IS 'how many decisions and feedbacks i
 COMMENT ON COLUMN dexp3.checkpoint.written_at IS 'when it was written';
 COMMENT ON COLUMN dexp3.checkpoint.state IS 'the state, in an internal form';
 
+-- Where all tables are published, a subscriber need not have these roles.
 CREATE TABLE dexp3.warning (
 	bandit_id integer,
-	table_owner regrole NOT NULL,
+	table_owner oid NOT NULL,
 	number bigint NOT NULL,
 	warned_at timestamptz NOT NULL,
-	role regrole NOT NULL,
+	role name NOT NULL,
 	table_name text NOT NULL,
 	trigger_name name NOT NULL,
 	decision_id bigint,
@@ -658,7 +659,7 @@ ALTER TABLE dexp3.warning REPLICA IDENTITY FULL;
 
 COMMENT ON TABLE dexp3.warning IS 'feedback that triggers with ''warn'' could not give; can be removed at any time';
 COMMENT ON COLUMN dexp3.warning.bandit_id IS 'the bandit; null if the decision is of none';
-COMMENT ON COLUMN dexp3.warning.table_owner IS 'the owner of the table with the trigger';
+COMMENT ON COLUMN dexp3.warning.table_owner IS 'the owner of the table with the trigger, a role by its identifier';
 COMMENT ON COLUMN dexp3.warning.number IS 'counted up for each bandit and table_owner; old rows are removed';
 COMMENT ON COLUMN dexp3.warning.warned_at IS 'when it was';
 COMMENT ON COLUMN dexp3.warning.role IS 'the role that wrote the row';
@@ -895,11 +896,11 @@ CREATE FUNCTION dexp3.may_use(bandit_id integer) RETURNS boolean
 
 COMMENT ON FUNCTION dexp3.may_use(integer) IS 'whether the current user may use a bandit';
 
-CREATE FUNCTION dexp3.may_see_warning(bandit_id integer, table_owner regrole) RETURNS boolean
+CREATE FUNCTION dexp3.may_see_warning(bandit_id integer, table_owner oid) RETURNS boolean
 	LANGUAGE C STABLE PARALLEL SAFE
 	AS 'MODULE_PATHNAME', 'dexp3_may_see_warning';
 
-COMMENT ON FUNCTION dexp3.may_see_warning(integer, regrole)
+COMMENT ON FUNCTION dexp3.may_see_warning(integer, oid)
 	IS 'whether the current user may use a bandit, or has the rights of the owner of a table';
 
 ALTER TABLE dexp3.warning ENABLE ROW LEVEL SECURITY;

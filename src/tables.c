@@ -264,7 +264,7 @@ static const Oid checkpoint_types[Natts_checkpoint] = {
 	INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, BYTEAOID
 };
 static const Oid warning_types[Natts_warning] = {
-	INT4OID, REGROLEOID, INT8OID, TIMESTAMPTZOID, REGROLEOID, TEXTOID, NAMEOID, INT8OID,
+	INT4OID, OIDOID, INT8OID, TIMESTAMPTZOID, NAMEOID, TEXTOID, NAMEOID, INT8OID,
 	TEXTOID, TEXTOID
 };
 static const Oid component_types[Natts_component] = {

@@ -139,9 +139,11 @@ warning_append(const Warning *warning, Relation table, const char *trigger)
 	bool		nulls[Natts_warning] = {0};
 	Oid			owner = table->rd_rel->relowner;
 	NameData	trigger_name;
+	NameData	role;
 	int64		number;
 
 	namestrcpy(&trigger_name, trigger);
+	namestrcpy(&role, GetUserNameFromId(GetUserId(), false));
 	number = newest_number(warning->bandit_id, owner) + 1;
 
 	values[Anum_warning_bandit_id - 1] = Int32GetDatum(warning->bandit_id);
@@ -149,7 +151,7 @@ warning_append(const Warning *warning, Relation table, const char *trigger)
 	values[Anum_warning_table_owner - 1] = ObjectIdGetDatum(owner);
 	values[Anum_warning_number - 1] = Int64GetDatum(number);
 	values[Anum_warning_warned_at - 1] = TimestampTzGetDatum(time_of_action());
-	values[Anum_warning_role - 1] = ObjectIdGetDatum(GetUserId());
+	values[Anum_warning_role - 1] = NameGetDatum(&role);
 	values[Anum_warning_table_name - 1] =
 		CStringGetTextDatum(quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)),
 													   RelationGetRelationName(table)));
