@@ -638,6 +638,20 @@ COMMENT ON COLUMN dexp3.checkpoint.events IS 'how many decisions and feedbacks i
 COMMENT ON COLUMN dexp3.checkpoint.written_at IS 'when it was written';
 COMMENT ON COLUMN dexp3.checkpoint.state IS 'the state, in an internal form';
 
+CREATE TABLE dexp3.dropped (
+	bandit_id integer NOT NULL,
+	dropped_at timestamptz NOT NULL,
+	xact xid8 NOT NULL
+);
+
+-- Where all tables are published, rows must still go away.
+ALTER TABLE dexp3.dropped REPLICA IDENTITY FULL;
+
+COMMENT ON TABLE dexp3.dropped IS 'bandits that were dropped not long ago, of which rows may still come';
+COMMENT ON COLUMN dexp3.dropped.bandit_id IS 'the bandit';
+COMMENT ON COLUMN dexp3.dropped.dropped_at IS 'when it was dropped';
+COMMENT ON COLUMN dexp3.dropped.xact IS 'the transaction that dropped it';
+
 -- Where all tables are published, a subscriber need not have these roles.
 CREATE TABLE dexp3.warning (
 	bandit_id integer,

@@ -29,6 +29,10 @@
 #include "publish.h"
 #include "settings.h"
 #include "sums.h"
+#include "trim.h"
+
+/* How many bandits that were dropped before are looked at again by bandit_drop(). */
+#define MAX_DROPPED_BEFORE	4
 
 PG_FUNCTION_INFO_V1(bandit_create);
 PG_FUNCTION_INFO_V1(bandit_reset);
@@ -254,20 +258,10 @@ bandit_drop(PG_FUNCTION_ARGS)
 	Datum		values[] = {Int32GetDatum(bandit_id)};
 
 	update_bandit("DELETE FROM dexp3.bandit_rows WHERE bandit_id = $1", bandit_id, NULL);
-	own_expect_changes(true);
-	PG_TRY();
-	{
-		(void) run_as_owner("WITH f AS (DELETE FROM dexp3.feedback_rows WHERE bandit_id = $1),"
-							" e AS (DELETE FROM dexp3.expiry_rows WHERE bandit_id = $1),"
-							" d AS (DELETE FROM dexp3.decision_rows WHERE bandit_id = $1)"
-							" DELETE FROM dexp3.trimmed_rows WHERE bandit_id = $1",
-							1, types, values, NULL, NULL, NULL);
-	}
-	PG_FINALLY();
-	{
-		own_expect_changes(false);
-	}
-	PG_END_TRY();
+	trim_whole_log(bandit_id);
+	trim_dropped(MAX_DROPPED_BEFORE);
+	(void) run_as_owner("INSERT INTO dexp3.dropped VALUES ($1, now(), pg_current_xact_id())",
+						1, types, values, NULL, NULL, NULL);
 	own_disturb(bandit_id, epoch);
 	(void) run_as_owner("DELETE FROM dexp3.warning WHERE bandit_id = $1",
 						1, types, values, NULL, NULL, NULL);

@@ -81,7 +81,8 @@ bandit_expire(PG_FUNCTION_ARGS)
 }
 
 /*
- * bandit_trim(bandit): remove all rows that are older than the bandit's retention
+ * bandit_trim(bandit): remove all rows that are older than the bandit's retention, and
+ * what is left of bandits that were dropped
  */
 Datum
 bandit_trim(PG_FUNCTION_ARGS)
@@ -116,6 +117,7 @@ bandit_trim(PG_FUNCTION_ARGS)
 			progress_report(&progress, total);
 		} while (trimmed > 0);
 	}
+	trim_dropped(PG_INT64_MAX);
 	PG_RETURN_INT64(total);
 }
 

@@ -193,6 +193,69 @@ trim_earlier_epochs(const Bandit *bandit)
 	return remove_rows("SELECT dexp3.trim_earlier_epochs($1, $2, $3)", 3, types, values).decisions;
 }
 
+/* ----------
+ * Bandits that were dropped
+ * ----------
+ */
+
+/*
+ * Remove the whole log of a bandit.
+ */
+void
+trim_whole_log(int32 bandit_id)
+{
+	Oid			types[] = {INT4OID};
+	Datum		values[] = {Int32GetDatum(bandit_id)};
+
+	(void) remove_rows("WITH f AS (DELETE FROM dexp3.feedback_rows WHERE bandit_id = $1),"
+					   " e AS (DELETE FROM dexp3.expiry_rows WHERE bandit_id = $1),"
+					   " t AS (DELETE FROM dexp3.trimmed_rows WHERE bandit_id = $1),"
+					   " d AS (DELETE FROM dexp3.decision_rows WHERE bandit_id = $1 RETURNING decision_id)"
+					   " SELECT count(*) FROM d",
+					   1, types, values);
+}
+
+static void
+read_dropped(void *context, HeapTuple tuple, TupleDesc tupdesc)
+{
+	List	  **ids = context;
+	bool		isnull;
+
+	*ids = lappend_int(*ids, DatumGetInt32(heap_getattr(tuple, 1, tupdesc, &isnull)));
+}
+
+/*
+ * Remove rows of bandits that were dropped while somebody was using them, and whose
+ * transactions were committed since.  A bandit is watched for a day, and until all
+ * transactions of its time have finished.  One that was put back by hand is left
+ * alone, and so is one that somebody else is looking at.  No more than so many are
+ * looked at, the last ones first.
+ */
+void
+trim_dropped(int64 limit)
+{
+	Oid			limit_types[] = {INT8OID};
+	Datum		limit_values[] = {Int64GetDatum(limit)};
+	List	   *ids = NIL;
+	ListCell   *lc;
+
+	(void) run_as_owner("SELECT x.bandit_id FROM dexp3.dropped x WHERE NOT EXISTS"
+						" (SELECT FROM dexp3.bandit_rows b WHERE b.bandit_id = x.bandit_id)"
+						" ORDER BY x.dropped_at DESC LIMIT $1 FOR UPDATE SKIP LOCKED",
+						1, limit_types, limit_values, NULL, read_dropped, &ids);
+	foreach(lc, ids)
+	{
+		Oid			types[] = {INT4OID};
+		Datum		values[] = {Int32GetDatum(lfirst_int(lc))};
+
+		trim_whole_log(lfirst_int(lc));
+		(void) run_as_owner("DELETE FROM dexp3.dropped WHERE bandit_id = $1"
+							" AND dropped_at < now() - interval '1 day'"
+							" AND xact < pg_snapshot_xmin(pg_current_snapshot())",
+							1, types, values, NULL, NULL, NULL);
+	}
+}
+
 /*
  * dexp3.faded(value, factor, decided_at, half_life, half_lives): value * factor, as
  * much as it counts in sums that refer to this moment, see totals.h
