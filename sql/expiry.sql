@@ -63,10 +63,10 @@ GROUP BY 1;
 
 -- Reports, evaluation, state
 SELECT count(*) FROM (SELECT arm, decisions, settled, open, round(mean_loss::numeric, 9), round(estimate::numeric, 9),
-                             round(estimate_low::numeric, 9), round(estimate_high::numeric, 9), round(probability::numeric, 9) FROM bandit_report('together')
+                             round(estimate_low::numeric, 9), round(estimate_high::numeric, 9), round(probability::numeric, 4) FROM bandit_report('together')
                       INTERSECT
                       SELECT arm, decisions, settled, open, round(mean_loss::numeric, 9), round(estimate::numeric, 9),
-                             round(estimate_low::numeric, 9), round(estimate_high::numeric, 9), round(probability::numeric, 9) FROM bandit_report('one by one')) _;
+                             round(estimate_low::numeric, 9), round(estimate_high::numeric, 9), round(probability::numeric, 4) FROM bandit_report('one by one')) _;
 SELECT count(*) FROM (SELECT estimator, round(loss::numeric, 9), round(loss_low::numeric, 9), round(loss_high::numeric, 9)
                       FROM bandit_evaluate('together', '{0.5,0.2,0.3}')
                       INTERSECT
@@ -201,7 +201,7 @@ SELECT bandit_expire('kept');
 SELECT * FROM expiry.rows('kept');
 CREATE TABLE expiry.before AS
 SELECT r.arm, decisions, settled, round(mean_loss::numeric, 9) AS mean, round(estimate_low::numeric, 9) AS low,
-       round(estimate_high::numeric, 9) AS high, round(probability::numeric, 9) AS probability FROM bandit_report('kept') r;
+       round(estimate_high::numeric, 9) AS high, round(probability::numeric, 4) AS probability FROM bandit_report('kept') r;
 CREATE TABLE expiry.answers AS
 SELECT decision_id, bandit_feedback(decision_id, 2) AS answer FROM dexp3.decision JOIN dexp3.bandit USING (bandit_id) WHERE name = 'kept';
 SELECT answer, count(*) FROM expiry.answers GROUP BY answer ORDER BY answer;
@@ -209,7 +209,7 @@ SELECT bandit_trim('kept');
 SELECT rounds, expired_rounds, skipped_rounds FROM dexp3.trimmed JOIN dexp3.bandit USING (bandit_id) WHERE name = 'kept';
 SELECT * FROM expiry.rows('kept');
 SELECT count(*) FROM (SELECT r.arm, decisions, settled, round(mean_loss::numeric, 9), round(estimate_low::numeric, 9),
-                             round(estimate_high::numeric, 9), round(probability::numeric, 9) FROM bandit_report('kept') r
+                             round(estimate_high::numeric, 9), round(probability::numeric, 4) FROM bandit_report('kept') r
                       INTERSECT SELECT * FROM expiry.before) _;
 SELECT count(*) FROM expiry.answers WHERE answer <> bandit_feedback(decision_id, 2);
 -- From the log alone

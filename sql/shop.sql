@@ -269,9 +269,11 @@ INSERT INTO shop.early VALUES (1);
 
 -- They were counted, for those whom they concern: who may use the bandit, and the
 -- owner of the table.
-SELECT name AS bandit, replace(table_owner::text, session_user, 'me') AS table_owner, replace(role::text, session_user, 'me') AS role, table_name, trigger_name, decision_id = :dropped AS dropped, sqlstate, count(*)
+SELECT name AS bandit, replace(table_owner::regrole::text, session_user, 'me') COLLATE "C" AS table_owner,
+    replace(role, session_user, 'me') COLLATE "C" AS role, regexp_replace(table_name, 'pg_temp_.*[.]', 'pg_temp.') COLLATE "C" AS table_name,
+    trigger_name, decision_id = :dropped AS dropped, sqlstate, count(*)
 FROM dexp3.warning LEFT JOIN dexp3.bandit USING (bandit_id)
-GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY 1, 2 COLLATE "C", 3 COLLATE "C", 4, 5, 6, 7;
+GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY 1, 2, 3, 4, 5, 6, 7;
 SELECT bool_and(warned_at BETWEEN now() - interval '1 hour' AND now()) AS just_now, min(number) AS first,
        count(*) FILTER (WHERE decision_id IS NULL) AS without_decision, bool_and(message <> '') AS reason
 FROM dexp3.warning;

@@ -492,8 +492,8 @@ SELECT DISTINCT outcome FROM (
                             format('CREATE INDEX %I ON dexp3.decision_rows (subject)', relname), '']
         ELSE ARRAY[format('CREATE VIEW dexp3.%I AS SELECT 1', relname), format('CREATE TABLE dexp3.%I (a integer)', relname),
                    format('CREATE SEQUENCE dexp3.%I', relname), ''] END) instead
-    WHERE c.relnamespace = 'dexp3'::regnamespace AND (c.relkind IN ('r', 'S')
-          OR c.relkind = 'i' AND relname !~ '^(trimmed_rows_pkey|trimmed_decisions_idx)$')
+    WHERE c.relnamespace = 'dexp3'::regnamespace AND c.relkind IN ('r', 'S', 'i')
+      AND relname !~ '^(trimmed_rows_pkey|trimmed_decisions_idx|dropped)$'   -- only SQL uses these
       AND NOT (c.relkind = 'S' AND instead ~ '^CREATE SEQUENCE')) o ORDER BY 1}),
 	"42P01\n55000", 'a relation that is missing or another one is an error');
 
