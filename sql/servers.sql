@@ -1,5 +1,5 @@
 -- One bandit on several servers, as far as one server can show it: rows of others
--- are written by hand. t/021 and t/022 do it with real servers.
+-- are written by hand. t/022 and t/023 do it with real servers.
 
 SET client_min_messages = warning;
 SET dexp3.publish_interval = -1;	-- only when we say so
