@@ -150,15 +150,13 @@ class Floors:
         self.feedback = self.write('feedback', f'{share}{feedback};')
         self.trigger = self.write('trigger', f'{share}WITH p AS (INSERT INTO bench.purchase_floor (decision_id, loss)'
                                              f' VALUES (:decision_id, 0.5)) {feedback};')
-        mix = f'{decision} RETURNING decision_id \\gset\n{feedback};'
-        self.mix = self.write('mix', mix)
+        returning = f'{decision} RETURNING decision_id \\gset\n'
+        self.mix = self.write('mix', f'{returning}{feedback};')
         self.many_choose = self.write('many_choose', f'{one_of_many}{of_many};')
         self.many_mix = self.write('many_mix', f'{one_of_many}{of_many} RETURNING decision_id \\gset\n{feedback};')
-        # what expires has no row of its own
-        self.window_mix = self.write('window_mix', '\\set n random(1, 5)\n\\if :n > 1\n'
-                                     f'{mix}\n\\else\n{decision};\n\\endif')
-        self.silent_mix = self.write('silent_mix', '\\set n random(1, 20)\n\\if :n = 1\n'
-                                     f'{mix}\n\\else\n{decision};\n\\endif')
+        # What expires has no row of its own.  Nobody knows in advance what will, so the identifier is always asked for.
+        self.window_mix = self.write('window_mix', f'\\set n random(1, 5)\n{returning}\\if :n > 1\n{feedback};\n\\endif')
+        self.silent_mix = self.write('silent_mix', f'\\set n random(1, 20)\n{returning}\\if :n = 1\n{feedback};\n\\endif')
 
     def write(self, name, text):
         path = os.path.join(self.directory.name, f'floor_{name}.sql')

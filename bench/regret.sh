@@ -2,7 +2,7 @@
 #
 # regret.sh: what the learners lose in worlds that we know, for scripts/bench
 
-# regret_table HEADING FUNCTION: print what a function of regret.sql returns.
+# regret_table HEADING FUNCTION: print what a function of regret_tables.sql returns.
 regret_table()
 {
 	printf '\n### %s\n\n' "$1"
@@ -10,7 +10,8 @@ regret_table()
 	cat "$tmp/output"
 }
 
-# regret_picture NAME TEXT: draw what the function NAME_picture of regret.sql says.
+# regret_picture NAME TEXT: draw what the function NAME_picture of regret_tables.sql
+# says.
 regret_picture()
 {
 	sql -c "SELECT bench.$1_picture()"
@@ -97,7 +98,7 @@ bench_regret()
 		variables+=(-v "$variable=${!variable}")
 	done
 	new_database
-	sql "${variables[@]}" -f bench/regret.sql
+	sql "${variables[@]}" -f bench/regret.sql -f bench/regret_tables.sql
 
 	value "SELECT bench.whole($rounds)"
 	regret_prose "$result"

@@ -24,7 +24,7 @@ parser.add_argument('--repetitions', type=int)
 parser.add_argument('directory')
 settings = parser.parse_args()
 settings.repetitions = settings.repetitions or (1 if settings.quick else 5)
-settings.seconds = 3 if settings.quick else 20
+settings.seconds = 3 if settings.quick else 12
 
 PEERS = 3
 TICKS = os.sysconf('SC_CLK_TCK')
@@ -84,6 +84,9 @@ class Server:
                                  '-p', str(self.address['port']), '-f', script, *options, 'postgres'],
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
+    def sessions(self):
+        return self.sql("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
+
     def processor_time(self):
         """Return the seconds that all processes of the server have had, those that have ended included."""
         with open(os.path.join(self.data, 'postmaster.pid'), encoding='ascii') as file:
@@ -105,6 +108,7 @@ class Server:
 def measure(servers, script, pulls):
     """Return the microseconds of processor time of a round on the first server."""
     first = servers[0]
+    sessions = first.sessions()
     others = [peer.pgbench(script, '--rate=20', f'--time={settings.seconds + 2}') for peer in servers[1:]]
     others += [server.pgbench(pull, '--rate=1', f'--time={settings.seconds + 2}') for server, pull in pulls]
     time.sleep(1)
@@ -113,6 +117,10 @@ def measure(servers, script, pulls):
     rounds = int(output.partition('actually processed: ')[2].split('/')[0].split()[0])
     for process in others:
         process.wait()
+    # a process that ends while the times are read would be missed
+    while first.sessions() > sessions:
+        time.sleep(0.1)
+    time.sleep(1)
     return (first.processor_time() - before) / rounds * 1e6
 
 
