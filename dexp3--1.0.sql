@@ -1324,7 +1324,9 @@ BEGIN ATOMIC
 			f.received_at, least(f.decided_at, f.received_at) AS counts_from, f.xact AS settler, greatest(d.xact, f.xact) AS newest, d.mass AS allowed,
 			coalesce(f.mass, 1) AS mass, coalesce(f.baseline, 0) AS baseline, d.gamma),
 	together AS (
-		DELETE FROM dexp3.decision_rows d USING expired_each e WHERE d.decision_id = e.decision_id
+		DELETE FROM dexp3.decision_rows d USING expired_each e
+		-- found by its identifier, and by no other index
+		WHERE d.decision_id = e.decision_id AND d.bandit_id + 0 = e.bandit_id AND d.epoch + 0 = e.epoch
 		RETURNING int8range(d.decision_id, d.decision_id, '[]') AS id, d.decision_id, d.arm, d.outstanding, d.decided_at,
 			greatest(d.delay, e.round - d.round, 0) AS delay, e.loss AS l, d.probability AS p, NULL::float8 AS estimate,
 			NULL::float8 AS expected, NULL::float8 AS lbck, true AS expired,
@@ -1783,4 +1785,4 @@ CREATE FUNCTION @extschema@.bandit_verify(bandit text) RETURNS boolean
 	AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION @extschema@.bandit_verify(text)
-	IS 'whether the state of a managed bandit is what its log makes when it is folded again';
+	IS 'whether the sums of a managed bandit are those of its log, added up from the start';

@@ -404,5 +404,15 @@ SELECT query, pg_temp.blocks(format(query, 'long log')) BETWEEN 100 AND 1.2 * pg
 FROM unnest(ARRAY['SELECT * FROM bandit_advice(%L)', 'SELECT * FROM dexp3.overview WHERE bandit = %L',
                   'SELECT * FROM bandit_delays(%L, newest => 1000)']) AS query;
 
+-- With a window and skipping: what has expired was not given up.
+SELECT bandit_create('hasty', '{a,b}', 'dada', skipping => true, patience => 5, feedback_window => '1 hour') IS NULL;
+SELECT count(*) FROM bandit_choose_many('hasty', 500);
+SELECT pg_temp.wait('hasty', '2 hours'), bandit_expire('hasty');
+SELECT 'hasty', * FROM bandit_advice('hasty') WHERE advice ~ 'given up';
+SELECT bandit_alter('hasty', patience => 1000);
+SELECT count(*) FROM bandit_choose_many('hasty', 500);
+SELECT pg_temp.wait('hasty', '2 hours'), bandit_expire('hasty');
+SELECT 'patient', * FROM bandit_advice('hasty') WHERE advice ~ 'given up';
+
 SELECT count(bandit_drop(name)) > 0 FROM dexp3.bandit WHERE bandit_id NOT IN (SELECT bandit_id FROM before);
 DROP ROLE regress_dexp3_adviser;

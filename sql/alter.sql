@@ -37,6 +37,7 @@ END $$;
 SELECT c AS call, alter.try(c) FROM unnest(ARRAY[
     $$bandit_alter(NULL)$$, $$bandit_alter('nobody')$$,
     $$bandit_alter('shop', feedback_window => '-1 s')$$, $$bandit_alter('shop', retention => '-1 s')$$,
+    $$bandit_alter('shop', feedback_window => '178000000 years')$$, $$bandit_alter('shop', retention => '6000 years 1 s')$$,
     $$bandit_alter('shop', missing_loss => 2)$$, $$bandit_alter('shop', missing_loss => 'NaN')$$,
     $$bandit_alter('shop', half_life => '0')$$, $$bandit_alter('shop', half_life => '-1 day')$$,
     $$bandit_alter('paper', half_life => '1 day')$$, $$bandit_alter('shop', optimism => 0)$$,
@@ -101,6 +102,8 @@ SELECT loss FROM dexp3.feedback WHERE decision_id = :d;
 SELECT bandit_alter('other', goal => 'loss');
 \echo :LAST_ERROR_SQLSTATE
 SELECT bandit_alter('other', without => '{goal}');
+-- but it may be said again
+SELECT bandit_alter('other', goal => 'reward');
 SELECT bandit_reset('other');
 SELECT bandit_alter('other', goal => 'loss');
 SELECT goal FROM dexp3.bandit WHERE name = 'other';
@@ -215,6 +218,8 @@ SELECT pg_sleep(0.01);
 SELECT (bandit_current_state('fading')::jsonb ->> 'settled')::float8 < 1e-9 AS forgotten;
 SELECT bandit_alter('fading', half_life => '1 day');
 SELECT bandit_verify('fading'), round(sum(probability)::numeric, 9) AS sum FROM bandit_probabilities('fading');
+-- nothing is left from when it had that half-life before
+SELECT count(*) AS checkpoints FROM dexp3.checkpoint JOIN dexp3.bandit USING (bandit_id) WHERE name = 'fading';
 
 --
 -- bandit_unretire_arm

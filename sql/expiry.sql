@@ -114,6 +114,7 @@ DROP ROLE regress_dexp3_nosy;
 
 -- Another loss, fewer decisions, no row at all, and the row again
 SELECT bandit_create('by hand', '{a,b}', feedback_window => '0', half_life => '1000 days') \gset
+SELECT bandit_create('others', '{a,b}', feedback_window => '0', retention => '0') \gset
 SELECT min(decision_id) AS first FROM bandit_choose_many('by hand', 10) \gset
 SELECT bandit_expire('by hand');
 CREATE TABLE expiry.saved AS SELECT e.* FROM dexp3.expiry e JOIN dexp3.bandit USING (bandit_id) WHERE name = 'by hand';
@@ -152,6 +153,52 @@ UPDATE dexp3.expiry SET decisions = ARRAY[NULL, :first] WHERE first_decision = :
 SELECT bandit_choose('by hand');
 DELETE FROM dexp3.expiry WHERE first_decision = :first;
 SELECT * FROM expiry.looks();
+
+-- A row from elsewhere must begin with its first decision, and end with its last one.
+SELECT min(decision_id) AS first FROM bandit_choose_many('by hand', 3) \gset
+INSERT INTO dexp3.expiry SELECT :first + 1, bandit_id, epoch, :first + 2, 3, now(), '0', 1, NULL, ARRAY[:first, :first + 1, :first + 2]
+FROM dexp3.bandit WHERE name = 'by hand';
+INSERT INTO dexp3.expiry SELECT :first, bandit_id, epoch, :first + 1, 3, now(), '0', 1, NULL, ARRAY[:first, :first + 1, :first + 2]
+FROM dexp3.bandit WHERE name = 'by hand';
+-- Decisions of another bandit are not the batch's.
+INSERT INTO dexp3.expiry SELECT :first, bandit_id, epoch, :first + 2, 3, now() - interval '1 hour', '0', 1, NULL,
+                                ARRAY[:first, :first + 1, :first + 2]
+FROM dexp3.bandit WHERE name = 'others';
+SELECT * FROM expiry.rows('others');
+SELECT bandit_trim('others');
+SELECT * FROM expiry.rows('others');
+SELECT * FROM expiry.looks();
+SELECT bandit_feedback(:first, 0.5);
+SELECT * FROM expiry.looks();
+
+-- A batch that comes before its decisions, and a checkpoint between the two
+SELECT bandit_create('odd order', '{a,b}', feedback_window => '0') \gset
+SELECT count(*) FROM bandit_choose_many('odd order', 10);
+SELECT bandit_expire('odd order');
+CREATE TABLE expiry.decisions AS SELECT d.* FROM dexp3.decision d JOIN dexp3.bandit USING (bandit_id) WHERE name = 'odd order';
+DELETE FROM dexp3.decision USING expiry.decisions d WHERE decision.decision_id = d.decision_id;
+SELECT bandit_alter('odd order', feedback_window => '1 day');
+SELECT count(*) FROM bandit_choose_many('odd order', 600);
+SELECT count(*) FROM bandit_choose('odd order');
+SELECT events FROM dexp3.checkpoint JOIN dexp3.bandit USING (bandit_id) WHERE name = 'odd order';
+INSERT INTO dexp3.decision SELECT * FROM expiry.decisions;
+SELECT rounds, open, expired, bandit_verify(bandit) FROM dexp3.overview WHERE bandit = 'odd order';
+
+-- What is settled is not settled again: by a row of its own, by another batch, or by a batch after a row of its own.
+CREATE TABLE expiry.batch AS SELECT e.* FROM dexp3.expiry e JOIN expiry.decisions d ON first_decision = decision_id;
+\set VERBOSITY sqlstate
+INSERT INTO dexp3.feedback SELECT s.* FROM dexp3.settled s JOIN expiry.batch b ON decision_id = b.decisions[3];
+INSERT INTO dexp3.expiry
+SELECT decisions[3], bandit_id, epoch, decisions[4], round, received_at, xact, loss, baseline, decisions[3:4] FROM expiry.batch;
+DELETE FROM dexp3.expiry USING expiry.batch b WHERE expiry.first_decision = b.first_decision;
+SELECT bandit_feedback(decisions[3], 0.5) FROM expiry.batch;
+INSERT INTO dexp3.expiry SELECT * FROM expiry.batch;
+\set VERBOSITY default
+INSERT INTO dexp3.expiry
+SELECT decisions[4], bandit_id, epoch, last_decision, round, received_at, xact, loss, baseline, decisions[4:10] FROM expiry.batch;
+INSERT INTO dexp3.expiry
+SELECT first_decision, bandit_id, epoch, decisions[2], round, received_at, xact, loss, baseline, decisions[1:2] FROM expiry.batch;
+SELECT rounds, open, expired, bandit_verify(bandit) FROM dexp3.overview WHERE bandit = 'odd order';
 
 -- Decisions that come too late: batches never overlap.
 SELECT bandit_create('late', '{a,b}', feedback_window => '0') \gset
@@ -219,7 +266,7 @@ UPDATE dexp3.feedback SET loss = loss WHERE false;
 SELECT bandit_verify(name) AS verified, count(*) FROM dexp3.bandit
 WHERE name IN ('together', 'one by one', 'subjects', 'late', 'gone', 'kept') GROUP BY 1;
 
-SELECT count(bandit_drop(name)) FROM unnest('{together,one by one,subjects,by hand,late,gone,kept}'::text[]) name;
+SELECT count(bandit_drop(name)) FROM unnest('{together,one by one,subjects,by hand,others,odd order,late,gone,kept}'::text[]) name;
 SELECT count(*) FROM dexp3.expiry WHERE bandit_id NOT IN (SELECT bandit_id FROM dexp3.bandit);
 SET client_min_messages = warning;
 DROP SCHEMA expiry CASCADE;

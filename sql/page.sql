@@ -38,6 +38,7 @@ $$;
 -- Nothing yet
 SELECT bandit_create('headline', ARRAY['plain', 'funny', 'bold']) > 0 AS created;
 SELECT page.rows(bandit_page('headline'), 'What is known about each arm, the most probable first');
+SELECT array_agg(h) AS sections FROM page.find(bandit_page('headline'), 'h2') h;
 
 -- Played
 SELECT setseed(0.5);
@@ -170,6 +171,7 @@ GRANT USAGE ON SCHEMA page TO regress_dexp3_reader;
 SELECT bandit_grant('many', 'regress_dexp3_reader');
 SET ROLE regress_dexp3_reader;
 SELECT array_agg(r) AS bandits FROM page.find(bandit_page(), 'th scope="row"') r;
+SELECT page.find(bandit_page(), 'p class="muted"') AS bandits;
 SELECT bandit_page('many') LIKE '<!DOCTYPE html>%' AS page;
 SELECT bandit_page('headline');
 SELECT bandit_page('nobody');
@@ -190,6 +192,27 @@ SET search_path = page_trap, public;
 SELECT bandit_page('headline') IS NOT NULL AS fine;
 RESET search_path;
 
+-- Numbers that are tiny, and those that rounding has left of 0
+SELECT bandit_create('tiny', '{a,b}', loss_range => '{-1e-8,1e-8}') > 0 AS created;
+SELECT count(bandit_feedback(decision_id, 2e-9)) FROM bandit_choose_many('tiny', 3);
+SELECT count(bandit_feedback(decision_id, -2e-9)) FROM bandit_choose_many('tiny', 1);
+SELECT count(bandit_feedback(decision_id, 1e-13)) FROM bandit_choose_many('tiny', 1);
+SELECT string_agg(t || ': ' || d, ', ' ORDER BY n) AS facts
+FROM ROWS FROM (page.find(bandit_page('tiny'), 'dt'), page.find(bandit_page('tiny'), 'dd')) WITH ORDINALITY AS x (t, d, n)
+WHERE t LIKE '% loss';
+SELECT bandit_reset('tiny');
+SELECT count(bandit_feedback(decision_id, 1e-13)) FROM bandit_choose_many('tiny', 1);
+SELECT string_agg(t || ': ' || d, ', ' ORDER BY n) AS facts
+FROM ROWS FROM (page.find(bandit_page('tiny'), 'dt'), page.find(bandit_page('tiny'), 'dd')) WITH ORDINALITY AS x (t, d, n)
+WHERE t LIKE '% loss';
+SELECT bandit_drop('tiny');
+
+-- Losses that are hardly numbers. Nobody can spoil the page of all bandits with them.
+SELECT bandit_create('hardly', '{a,b}', loss_range => '{0,5e-324}') > 0 AS created;
+SELECT count(bandit_feedback(decision_id, v.loss))
+FROM (VALUES ('{a}', 5e-324), ('{b}', 0)) AS v (allowed, loss), bandit_choose_each('hardly', v.loss, allowed => v.allowed::text[]);
+SELECT bandit_page() IS NOT NULL AND bandit_page('hardly') IS NOT NULL AS fine;
+
 -- Nothing to see
 SELECT bandit_revoke('many', 'regress_dexp3_reader');
 SET ROLE regress_dexp3_reader;
@@ -197,7 +220,7 @@ SELECT page.find(bandit_page(), 'p class="muted"') AS bandits;
 RESET ROLE;
 
 SELECT bandit_drop(name) FROM dexp3.bandit
-WHERE name IN ('headline', 'all', 'waiting', 'orders', 'button', 'window', 'many') OR name LIKE '</%';
+WHERE name IN ('headline', 'all', 'waiting', 'orders', 'button', 'window', 'many', 'hardly') OR name LIKE '</%';
 DELETE FROM dexp3.component;	-- which outlives a bandit
 SET client_min_messages = warning;
 DROP SCHEMA page, page_trap CASCADE;

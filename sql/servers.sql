@@ -174,8 +174,27 @@ SELECT * FROM why('{"z": [1, 2]}');
 SELECT * FROM why('{"z": [1, 2, "NaN"]}');
 SELECT * FROM why('{"cost": "Infinity"}');
 SELECT * FROM why('{"arms": ["a", "b", null]}');
+SELECT * FROM why('{"arms": ["a", "a", "b"]}');
+SELECT * FROM why('{"rounds": -1}');
+SELECT * FROM why('{"rounds": 9223372036854775807}');
+SELECT * FROM why('{"settled": -1}');
+SELECT * FROM why('{"expired": -1}');
+SELECT * FROM why('{"weight": -1}');
+SELECT * FROM why('{"weight": 1e308}');
+SELECT * FROM why('{"half_lives": 1}');
+SELECT * FROM why('{"half_life": "-1 day"}');
+SELECT * FROM why(jsonb_build_object('sums', array_fill(-1, ARRAY[9, 3])));
+SELECT * FROM why(jsonb_build_object('sums', array_fill(1e300, ARRAY[9, 3])));
 SELECT * FROM why('{"forgotten": true}');
 SELECT * FROM why('{"epoch": 2}');			-- does not matter
+SELECT * FROM why('{"written_at": "infinity", "last_decision": "infinity"}');
+SELECT written_at, age FROM dexp3.nodes WHERE bandit = 'here' AND node = 7;
+SELECT arrives(32), arrives(-1);			-- no server has such a number
+SELECT node, counts, why FROM dexp3.nodes WHERE bandit = 'here' AND node NOT BETWEEN 0 AND 31 ORDER BY node;
+DELETE FROM dexp3.component WHERE node NOT BETWEEN 0 AND 31;
+-- no version that could never be followed by another
+SELECT arrives(7, changed => '{"version": 9223372036854775807}');
+SELECT arrives(bandit_node(), changed => '{"version": 9223372036854775807}');
 SELECT differs('here', 'here', 'there');
 
 -- Forgetting
@@ -272,6 +291,11 @@ SELECT abs((s ->> 'settled')::float8 - settled) < 1e-4 AS settled, abs((s ->> 't
        abs((s ->> 'cost')::float8 - cost) < 1e-4 AS cost, abs((s -> 'z' ->> 0)::float8 - a) < 1e-4 AS a,
        abs((s -> 'z' ->> 1)::float8 - b) < 1e-4 AS b
 FROM sums, (SELECT bandit_current_state('fading')::jsonb AS s) s;
+-- A clock that is far ahead would make all others count nothing.
+INSERT INTO dexp3.component
+SELECT (jsonb_populate_record(c, jsonb_build_object('bandit', 'fading', 'node', 8, 'half_lives', c.half_lives + 99))).*
+FROM dexp3.component c WHERE bandit = 'faded';
+SELECT node, counts, why FROM dexp3.nodes WHERE bandit = 'fading' AND node = 8;
 
 --
 -- Decisions of other nodes
@@ -286,6 +310,8 @@ INSERT INTO outcome VALUES (3 * (1::bigint << 48) + 17, 0.5);
 SELECT bandit_node(32);
 SELECT bandit_node(-1);
 SELECT bandit_node(0);
+SELECT bandit_node(7);				-- another server's
+SELECT bandit_node(9);
 -- Decisions that come from there do not move the sequence, and are settled here.
 CREATE TABLE last AS SELECT last_value FROM dexp3.decision_id_seq;
 INSERT INTO dexp3.decision

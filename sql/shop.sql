@@ -126,7 +126,9 @@ SELECT count(bandit_choose('rewarded', subject => s)) FROM unnest(ARRAY['bob', '
 SELECT bandit_reward('rewarded', 'bob', true), bandit_reward('rewarded', 'cem', reward => false);
 SELECT loss FROM dexp3.feedback ORDER BY decision_id DESC LIMIT 2;
 -- true is not a loss that was meant
+\set VERBOSITY terse
 SELECT bandit_feedback(:either, true);
+\set VERBOSITY default
 -- what has no type is a number, as drivers expect that send parameters without one
 SELECT bandit_reward(:first + 3, NULL);
 SELECT bandit_reward('rewarded', 'bob', NULL);
@@ -173,15 +175,18 @@ SELECT shop.losses(:first + 7, :first + 12);
 
 CREATE TABLE shop.wrong (decision bigint);
 CREATE FUNCTION shop.try(arguments text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    detail text;
 BEGIN
     EXECUTE 'CREATE TRIGGER wrong AFTER INSERT ON shop.wrong FOR EACH ROW
         EXECUTE FUNCTION bandit_feedback_trigger(' || arguments || ')';
     INSERT INTO shop.wrong SELECT max(decision_id) FROM dexp3.pending WHERE bandit = 'rewarded';
     RAISE 'accepted';
 EXCEPTION WHEN OTHERS THEN
-    RETURN sqlstate || ' ' || sqlerrm;
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+    RETURN sqlstate || ' ' || sqlerrm || coalesce(E'\n' || nullif(detail, ''), '');
 END $$;
-SELECT a, shop.try(a) FROM unnest(ARRAY[$$'decision', '='$$, $$'decision', '=x'$$, $$'decision', '=1x'$$, $$'decision', '=1', '=1'$$,
+SELECT a, shop.try(a) FROM unnest(ARRAY['', $$'decision'$$, $$'decision', '='$$, $$'decision', '=x'$$, $$'decision', '=1x'$$, $$'decision', '=1', '=1'$$,
     $$'decision', '=11', 'reward'$$, $$'decision', '=nan', 'reward'$$, $$'decision', '=1'$$, $$'decision', '=1', 'reward', 'reward'$$,
     $$'decision', '=1', 'warn', 'warn'$$, $$'decision', '=1', 'warn', 'reward', 'x'$$, $$'decision', 'warn'$$]) a;
 

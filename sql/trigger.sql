@@ -203,6 +203,14 @@ END
 $$;
 SELECT * FROM shop.try_types(101);
 
+-- A numeric that no double precision can tell from 0 is a loss of 0; one that is too large is out of range, as others are.
+CREATE TABLE shop.exact (decision bigint, loss numeric);
+CREATE TRIGGER learn AFTER INSERT ON shop.exact
+    FOR EACH ROW EXECUTE FUNCTION bandit_feedback_trigger('decision', 'loss');
+INSERT INTO shop.exact VALUES (shop.id(131), 1e-400);
+INSERT INTO shop.exact VALUES (shop.id(132), 1e400);
+SELECT shop.settled(131, 139);
+
 -- Names that need quotes; columns that were dropped, added or generated
 CREATE TABLE shop.odd (gone integer, "Decision ""Id""" bigint, gone_too text, stars integer, "größe" float8);
 ALTER TABLE shop.odd DROP COLUMN gone, DROP COLUMN gone_too;

@@ -16,6 +16,7 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 #include "arguments.h"
 #include "bandit.h"
@@ -339,7 +340,7 @@ advise_about_servers(Facts *facts)
 	component_visit_newest(facts->bandit->name, snapshot, advise_about_server, facts);
 	UnregisterSnapshot(snapshot);
 	if (component_find_newest(facts->bandit->name, own_node(), FORGOTTEN_ROWS, &version, &written_at))
-		say(facts, PROBLEM, psprintf("Another server has published as node %d, like this one: give one of them another number with bandit_node.",
+		say(facts, PROBLEM, psprintf("Another server has published as node %d, like this one: unless that was this one before it was restored, give one of them another number with bandit_node.",
 									 own_node()));
 }
 
@@ -424,9 +425,14 @@ advise_about_losses_of_feedback(Facts *facts)
 {
 	const Newest *newest = &facts->newest;
 
-	if (newest->rows >= ENOUGH && newest->skipped >= newest->rows / 5)
-		say(facts, HINT, psprintf("%.0f%% of the newest %d decisions that are not open were given up without feedback: raise patience with bandit_alter, or take algorithm \"self-tuned\", which does not give up.",
-								  percent(newest->skipped, newest->rows), newest->rows));
+	/* what has expired is not among the newest rows */
+	bool		all = facts->bandit->feedback_window != NULL;
+	int64		skipped = all ? facts->skipped : newest->skipped;
+	int64		settled = all ? facts->outcomes + facts->skipped : newest->rows;
+
+	if (settled >= ENOUGH && skipped >= settled / 5)
+		say(facts, HINT, psprintf("%.0f%% of the %s" INT64_FORMAT " decisions that are not open were given up without feedback: raise patience with bandit_alter, or take algorithm \"self-tuned\", which does not give up.",
+								  percent(skipped, settled), all ? "" : "newest ", settled));
 
 	if (facts->bandit->feedback_window &&
 		facts->expired >= ENOUGH && facts->expired >= facts->outcomes / 5 &&

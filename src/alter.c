@@ -17,8 +17,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "utils/array.h"
@@ -35,6 +33,7 @@
 #include "publish.h"
 #include "settings.h"
 #include "sums.h"
+#include "trim.h"
 
 PG_FUNCTION_INFO_V1(bandit_alter);
 
@@ -193,7 +192,7 @@ store_settings(FunctionCallInfo fcinfo, const Bandit *bandit)
 	values[0] = Int32GetDatum(bandit->bandit_id);
 	values[ARG_WITHOUT] = PG_ARGISNULL(ARG_WITHOUT) ?
 		PointerGetDatum(construct_empty_array(TEXTOID)) : PG_GETARG_DATUM(ARG_WITHOUT);
-	values[NUM_ARGS] = number_array(faded_head_start(bandit, fade),
+	values[NUM_ARGS] = number_array(faded_head_start(bandit, fade), 1,
 									bandit->head_start != NULL ? bandit->params.arms : 0);
 	values[NUM_ARGS + 1] = Float8GetDatum(fade * bandit->cost_offset);
 	values[NUM_ARGS + 2] = TimestampTzGetDatum(time_of_action());
@@ -218,53 +217,6 @@ store_settings(FunctionCallInfo fcinfo, const Bandit *bandit)
 }
 
 /*
- * Let the sums of trimmed decisions count what they do at this moment, and refer to it in
- * units of another half-life, be that none.
- */
-static void
-convert_trimmed(int32 bandit_id, int32 epoch, int64 from, int64 to)
-{
-	Oid			types[] = {INT4OID, INT4OID, TIMESTAMPTZOID, INTERVALOID, INTERVALOID, INT8OID};
-	TimestampTz now = time_of_action();
-	Interval	old = {.time = from};
-	Interval	new = {.time = to};
-	Datum		values[lengthof(types)];
-	char		nulls[] = "      ";
-
-	values[0] = Int32GetDatum(bandit_id);
-	values[1] = Int32GetDatum(epoch);
-	values[2] = TimestampTzGetDatum(now);
-	values[3] = IntervalPGetDatum(&old);
-	values[4] = IntervalPGetDatum(&new);
-	values[5] = Int64GetDatum(to == 0 ? 0 : now / to);
-	nulls[3] = from == 0 ? 'n' : ' ';
-	nulls[4] = to == 0 ? 'n' : ' ';
-	own_expect_changes(true);
-	PG_TRY();
-	{
-		/* SQL would make an error of a product that is too small */
-		(void) run_as_owner("UPDATE dexp3.trimmed_rows t SET half_lives = $6,"
-							" settled = dexp3.faded(t.settled, f.factor, $3, NULL, 0),"
-							" total_loss = dexp3.faded(t.total_loss, f.factor, $3, NULL, 0),"
-							" cost = dexp3.faded(t.cost, f.factor, $3, NULL, 0),"
-							" sums = CASE WHEN t.sums = '{}' THEN t.sums ELSE"
-							"  ARRAY[ARRAY(SELECT dexp3.faded(z, f.factor, $3, NULL, 0)"
-							"   FROM unnest(t.sums[1:1]) WITH ORDINALITY AS u (z, i) ORDER BY i)]"
-							"  || t.sums[2:] END"
-							" FROM (SELECT first_decision, dexp3.faded(1 / dexp3.faded(1, 1, $3, $4, half_lives),"
-							"  1, $3, $5, $6) AS factor"
-							"  FROM dexp3.trimmed_rows WHERE bandit_id = $1 AND epoch = $2) f"
-							" WHERE t.first_decision = f.first_decision",
-							lengthof(types), types, values, nulls, NULL, NULL);
-	}
-	PG_FINALLY();
-	{
-		own_expect_changes(false);
-	}
-	PG_END_TRY();
-}
-
-/*
  * bandit_alter(bandit, feedback_window, missing_loss, retention, half_life, optimism,
  *	step_scale, patience, sticky, clamp_losses, goal, without)
  */
@@ -277,6 +229,7 @@ bandit_alter(PG_FUNCTION_ARGS)
 	int64		half_life = bandit->half_life;
 	bool		needs_frontier = bandit->needs_frontier;
 	bool		without[NUM_ARGS];
+	Goal		goal;
 
 	argument_without(fcinfo, without);
 	check_interval(fcinfo, ARG_FEEDBACK_WINDOW, "feedback_window");
@@ -284,8 +237,8 @@ bandit_alter(PG_FUNCTION_ARGS)
 	check_learner_settings(fcinfo, &bandit->params);
 	if (!PG_ARGISNULL(ARG_MISSING_LOSS))
 		check_missing_loss(PG_GETARG_FLOAT8(ARG_MISSING_LOSS), bandit->loss_low, bandit->loss_high);
-	check_goal(fcinfo, ARG_GOAL);
-	if (!PG_ARGISNULL(ARG_GOAL) || without[ARG_GOAL])
+	goal = argument_goal(fcinfo, ARG_GOAL);
+	if (goal != bandit->goal && (goal != GOAL_NOT_SAID || without[ARG_GOAL]))
 		check_goal_may_change(bandit);
 
 	store_settings(fcinfo, bandit);
@@ -293,7 +246,7 @@ bandit_alter(PG_FUNCTION_ARGS)
 	bandit = bandit_by_name(PG_GETARG_TEXT_PP(ARG_BANDIT), BANDIT_CHANGE);
 	if (bandit->half_life != half_life)
 	{
-		convert_trimmed(bandit_id, epoch, half_life, bandit->half_life);
+		trim_convert(bandit_id, epoch, half_life, bandit->half_life);
 		CommandCounterIncrement();
 		own_disturb(bandit_id, epoch);
 		bandit = bandit_by_name(PG_GETARG_TEXT_PP(ARG_BANDIT), BANDIT_CHANGE);

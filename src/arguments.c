@@ -6,7 +6,9 @@
 
 #include <math.h>
 
+#include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/rel.h"
@@ -55,6 +57,24 @@ char *
 number_text(double number)
 {
 	return DatumGetCString(DirectFunctionCall1(float8out, Float8GetDatum(number)));
+}
+
+/*
+ * Make an array of numbers, of two dimensions unless it has one row only.
+ */
+Datum
+number_array(const double *numbers, int rows, int columns)
+{
+	Datum	   *elements = palloc(sizeof(Datum) * (Size) Max(rows * columns, 1));
+	int			dims[2] = {rows, columns};
+	int			lower[2] = {1, 1};
+	int			ndims = rows == 1 ? 1 : 2;
+
+	for (int i = 0; i < rows * columns; i++)
+		elements[i] = Float8GetDatum(numbers[i]);
+	return PointerGetDatum(construct_md_array(elements, NULL, ndims, dims + 2 - ndims, lower,
+											  FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL,
+											  TYPALIGN_DOUBLE));
 }
 
 static void

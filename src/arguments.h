@@ -11,6 +11,7 @@
 #include "learner/learner.h"
 
 extern char *number_text(double number);
+extern Datum number_array(const double *numbers, int rows, int columns);
 extern void null_argument(const char *name);
 extern void check_not_null(FunctionCallInfo fcinfo, int n, const char *name);
 extern void check_may_write(const char *function);

@@ -14,7 +14,9 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "commands/trigger.h"
+#include "datatype/timestamp.h"
 #include "fmgr.h"
+#include "utils/array.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -29,6 +31,7 @@
 #include "log.h"
 #include "node.h"
 #include "own.h"
+#include "settlement.h"
 #include "tables.h"
 #include "validate.h"
 
@@ -181,6 +184,56 @@ arrival_init(void)
  */
 
 /*
+ * Let all sums be made anew from the log.  If that is because of rows, the first one of a
+ * transaction or subtransaction is enough.
+ */
+static void
+forget_sums(bool for_row)
+{
+	static TransactionId forgotten_by = InvalidTransactionId;
+
+	if (for_row && forgotten_by == GetCurrentTransactionId())
+		return;
+	forgotten_by = GetCurrentTransactionId();
+	checkpoint_remove_all();
+	own_disturb_all();
+}
+
+/*
+ * Refuse a row for decisions that are settled already.  If that is by another row of
+ * dexp3.feedback for the same decision, the primary key does.
+ */
+static void
+check_not_settled(Relation rel, HeapTuple tuple, DecisionRow *row)
+{
+	bool		is_batch = RelationGetRelid(rel) == tables()->expiry;
+	const int64 *ids = &row->decision_id;
+	int			n = 1;
+
+	if (is_batch)
+	{
+		bool		isnull;
+		ArrayType  *decisions = DatumGetArrayTypeP(heap_getattr(tuple, Anum_expiry_decisions,
+																RelationGetDescr(rel), &isnull));
+
+		ids = (const int64 *) ARR_DATA_PTR(decisions);
+		n = ARR_DIMS(decisions)[0];
+	}
+	for (int i = 0; i < n; i++)
+	{
+		Settlement	settlement;
+
+		row->decision_id = ids[i];
+		if (is_batch ? settlement_find(row, &settlement) != NOT_SETTLED :
+			settlement_is_in_batch(row))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNIQUE_VIOLATION),
+					 errmsg("decision " INT64_FORMAT " of a row for \"dexp3.%s\" is settled already",
+							row->decision_id, RelationGetRelationName(rel))));
+	}
+}
+
+/*
  * Trigger on the tables of the log, for rows that come from COPY, a restore or
  * replication: xact is the transaction under which they become visible here,
  * whatever it was elsewhere.  A row that a publisher has updated comes with the
@@ -199,6 +252,7 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 	Datum		xacts[2];
 	bool		nulls[2] = {0};
 	Datum		ids[3];
+	DecisionRow row = {0};
 	bool		isnull;
 
 	check_called_as_trigger(fcinfo, "log_arrival");
@@ -237,9 +291,23 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 	tupdesc = RelationGetDescr(trigdata->tg_relation);
 	for (int i = 0; i < 3; i++)
 		ids[i] = heap_getattr(tuple, i + 1, tupdesc, &isnull);
+	row.decision_id = DatumGetInt64(ids[0]);
+	row.bandit_id = DatumGetInt32(ids[1]);
+	row.epoch = DatumGetInt32(ids[2]);
 	if (relid == tables()->decision)
-		note_decision_id(DatumGetInt64(ids[0]));
-	own_disturb(DatumGetInt32(ids[1]), DatumGetInt32(ids[2]));
+	{
+		note_decision_id(row.decision_id);
+
+		/*
+		 * checkpoints may have its batch, which counted for nothing without
+		 * it
+		 */
+		if (settlement_is_in_batch(&row))
+			forget_sums(true);
+	}
+	else if (relid != tables()->trimmed && !is_update)
+		check_not_settled(trigdata->tg_relation, tuple, &row);
+	own_disturb(row.bandit_id, row.epoch);
 	xacts[0] = xacts[1] = xact_datum(log_current_xact());
 	return PointerGetDatum(heap_modify_tuple_by_cols(tuple, tupdesc, nxacts,
 													 xact_attnos, xacts, nulls));
@@ -259,23 +327,16 @@ dexp3_checkpoint_arrival(PG_FUNCTION_ARGS)
 /*
  * Trigger on the tables of the log: when they are truncated, or rows are changed
  * or deleted by somebody else than us, neither checkpoints nor sums hold any more.
- * A subscription fires triggers for rows only; the first row of a transaction or
- * subtransaction is enough.
+ * A subscription fires triggers for rows only.
  */
 Datum
 dexp3_log_changed(PG_FUNCTION_ARGS)
 {
-	static TransactionId changed_by = InvalidTransactionId;
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 
 	check_called_as_trigger(fcinfo, "log_changed");
-	if (!own_expects_changes() && !(TRIGGER_FIRED_FOR_ROW(trigdata->tg_event) &&
-									changed_by == GetCurrentTransactionId()))
-	{
-		changed_by = GetCurrentTransactionId();
-		checkpoint_remove_all();
-		own_disturb_all();
-	}
+	if (!own_expects_changes())
+		forget_sums(TRIGGER_FIRED_FOR_ROW(trigdata->tg_event));
 	return PointerGetDatum(NULL);
 }
 
@@ -353,6 +414,12 @@ dexp3_component_arrival(PG_FUNCTION_ARGS)
 	node = DatumGetInt32(values[Anum_component_node - 1]);
 	version = DatumGetInt64(values[Anum_component_version - 1]);
 
+	/*
+	 * a version that is no time would keep its server from ever publishing
+	 * again
+	 */
+	if (version >= END_TIMESTAMP)
+		return PointerGetDatum(NULL);
 	if (component_find_newest(bandit, node, ALL_ROWS, &newest, &written_at) && newest >= version)
 		return PointerGetDatum(NULL);
 	stranger = node == own_node() &&

@@ -45,7 +45,7 @@ PG_FUNCTION_INFO_V1(dexp3_may_use);
 PG_FUNCTION_INFO_V1(dexp3_may_see_warning);
 
 /* When the cache has become as large as this it starts afresh. */
-#define MAX_CACHE_SIZE		(4 * 1024 * 1024)
+#define MAX_CACHE_SIZE		((Size) 4 * 1024 * 1024)
 
 /* ----------
  * Look-up
@@ -355,6 +355,27 @@ read_rights_only(HeapTuple tuple, TupleDesc tupdesc)
 	return rights;
 }
 
+/*
+ * Read the parameters of the learner, except for the number of its arms.
+ */
+static void
+read_params(const Datum *values, const bool *nulls, LearnerParams *params)
+{
+	if (!algorithm_by_name(TextDatumGetCString(values[Anum_bandit_algorithm - 1]),
+						   &params->algorithm))
+		wrong_row("its algorithm is unknown");
+	params->skipping = DatumGetBool(values[Anum_bandit_skipping - 1]);
+	params->patience = params->skipping ?
+		DatumGetInt32(values[Anum_bandit_patience - 1]) : 0;
+	params->max_delay = nulls[Anum_bandit_max_delay - 1] ? NO_DELAY :
+		DatumGetInt32(values[Anum_bandit_max_delay - 1]);
+	params->step_scale = DatumGetFloat8(values[Anum_bandit_step_scale - 1]);
+	if (!nulls[Anum_bandit_optimism - 1])
+		params->optimism = DatumGetFloat8(values[Anum_bandit_optimism - 1]);
+	if (learner_params_problem(params) != NULL)
+		wrong_row(learner_params_problem(params));
+}
+
 static void *
 read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 {
@@ -385,20 +406,7 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 	read_rights(&bandit->rights, values[Anum_bandit_owner - 1],
 				values[Anum_bandit_grantees - 1]);
 
-	if (!algorithm_by_name(TextDatumGetCString(values[Anum_bandit_algorithm - 1]),
-						   &params->algorithm))
-		wrong_row("its algorithm is unknown");
-	params->skipping = DatumGetBool(values[Anum_bandit_skipping - 1]);
-	params->patience = params->skipping ?
-		DatumGetInt32(values[Anum_bandit_patience - 1]) : 0;
-	params->max_delay = nulls[Anum_bandit_max_delay - 1] ? NO_DELAY :
-		DatumGetInt32(values[Anum_bandit_max_delay - 1]);
-	params->step_scale = DatumGetFloat8(values[Anum_bandit_step_scale - 1]);
-	if (!nulls[Anum_bandit_optimism - 1])
-		params->optimism = DatumGetFloat8(values[Anum_bandit_optimism - 1]);
-	if (learner_params_problem(params) != NULL)
-		wrong_row(learner_params_problem(params));
-
+	read_params(values, nulls, params);
 	bandit->feedback_window = read_interval(values[Anum_bandit_feedback_window - 1],
 											nulls[Anum_bandit_feedback_window - 1]);
 	bandit->missing_loss = DatumGetFloat8(values[Anum_bandit_missing_loss - 1]);
@@ -448,9 +456,7 @@ is_span(Interval *span)
 	Interval	zero = {0};
 
 	return span == NULL ||
-		(!TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
-																	   TimestampTzGetDatum(time_of_action()),
-																	   IntervalPGetDatum(span)))) &&
+		(!TIMESTAMP_NOT_FINITE(time_before_action(span)) &&
 		 DatumGetBool(DirectFunctionCall2(interval_ge, IntervalPGetDatum(span),
 										  IntervalPGetDatum(&zero))));
 }

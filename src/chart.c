@@ -412,14 +412,28 @@ mirror_cells(Chart *chart)
 	}
 }
 
+static void
+add_outcome_legend(Chart *chart, int colour, int series)
+{
+	Cell		total = known_total(chart, series);
+
+	plot_legend(&chart->plot, colour, colour == PLOT_MAIN ? "all arms" : chart->names[series],
+				total.count == 0 ? "no feedback" :
+				psprintf("%s on average", number_label(total.sum / total.count,
+													   chart->plot.y.step / 10)));
+}
+
 /*
- * Put the arms into the order of the legend: those with outcomes first and, if the
- * bandit has a goal, the best of them on top.
+ * Add the arms to the legend: those with outcomes first and, if the bandit has a goal,
+ * the best of them on top.
  */
 static void
-order_arms(const Chart *chart, int *order)
+add_outcome_legends(Chart *chart)
 {
-	for (int arm = 0; arm < chart->narms; arm++)
+	int			narms = chart->narms;
+	int			order[MAX_SERIES];
+
+	for (int arm = 0; arm < narms; arm++)
 	{
 		Cell		total = known_total(chart, arm);
 		int			place = arm;
@@ -436,17 +450,8 @@ order_arms(const Chart *chart, int *order)
 		}
 		order[place] = arm;
 	}
-}
-
-static void
-add_outcome_legend(Chart *chart, int colour, int series)
-{
-	Cell		total = known_total(chart, series);
-
-	plot_legend(&chart->plot, colour, colour == PLOT_MAIN ? "all arms" : chart->names[series],
-				total.count == 0 ? "no feedback" :
-				psprintf("%s on average", number_label(total.sum / total.count,
-													   chart->plot.y.step / 10)));
+	for (int i = 0; i < narms; i++)
+		add_outcome_legend(chart, order[i] + 1, order[i]);
 }
 
 /*
@@ -455,7 +460,6 @@ add_outcome_legend(Chart *chart, int colour, int series)
 static void
 draw_outcome(Chart *chart)
 {
-	int			order[MAX_SERIES];
 	Plot	   *plot = &chart->plot;
 
 	/* of what is complete, and of the rest */
@@ -513,9 +517,7 @@ draw_outcome(Chart *chart)
 		}
 	}
 	add_outcome_legend(chart, PLOT_MAIN, chart->nseries);
-	order_arms(chart, order);
-	for (int i = 0; i < chart->narms; i++)
-		add_outcome_legend(chart, order[i] + 1, order[i]);
+	add_outcome_legends(chart);
 }
 
 /*
@@ -541,7 +543,7 @@ static Datum
 delay_columns(Chart *chart, double longest)
 {
 	bool		exact = longest <= LONGEST_EXACT_DELAY;
-	Datum		bounds[MAX_COLUMNS];
+	double		bounds[MAX_COLUMNS];
 	int			n = 0;
 	int			every;
 
@@ -552,7 +554,7 @@ delay_columns(Chart *chart, double longest)
 		memset(&chart->columns[n], 0, sizeof(Column));
 		chart->columns[n].left = n;
 		chart->columns[n].right = n + 1;
-		bounds[n] = Float8GetDatum(delay_bound(exact, n));
+		bounds[n] = delay_bound(exact, n);
 		n++;
 	}
 	chart->ncolumns = n;
@@ -570,8 +572,7 @@ delay_columns(Chart *chart, double longest)
 	for (int i = 0; i < n; i += every)
 		plot_x_tick(&chart->plot, exact ? i + 0.5 : i, number_label(delay_bound(exact, i), 1));
 	plot_x_title(&chart->plot, "", "delay in rounds", "");
-	return PointerGetDatum(construct_array(bounds, n, FLOAT8OID, sizeof(float8),
-										   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	return number_array(bounds, 1, n);
 }
 
 /*

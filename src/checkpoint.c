@@ -13,16 +13,11 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/relscan.h"
-#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -30,7 +25,7 @@
 #include "clock.h"
 #include "compat.h"
 #include "insert.h"
-#include "log.h"
+#include "rowscan.h"
 #include "tables.h"
 
 #define CHECKPOINT_FORMAT	2
@@ -55,24 +50,18 @@ typedef struct CheckpointHeader
 #define ALL_BANDITS		0
 #define ALL_EPOCHS		0
 
-/* A scan over the checkpoints of a bandit. */
-typedef struct CheckpointScan
-{
-	Relation	rel;
-	Relation	index;
-	SysScanDesc scan;
-} CheckpointScan;
-
 /*
  * Begin a scan of the checkpoints of a bandit or ALL_BANDITS, of one epoch or
- * ALL_EPOCHS.  With a range, only those that cover at least range[0] and less than range[1] events.
+ * ALL_EPOCHS.  With a range, only those that cover at least range[0] and less than
+ * range[1] events.
  */
 static void
-begin_scan(CheckpointScan *scan, LOCKMODE lockmode, Snapshot snapshot,
+begin_scan(RowScan *rows, LOCKMODE lockmode, Snapshot snapshot,
 		   int32 bandit_id, int32 epoch, const int64 *range)
 {
 	ScanKeyData keys[4];
 
+	/* the columns of the index are the first of the table */
 	ScanKeyInit(&keys[0], Anum_checkpoint_bandit_id, BTEqualStrategyNumber,
 				F_INT4EQ, Int32GetDatum(bandit_id));
 	ScanKeyInit(&keys[1], Anum_checkpoint_epoch, BTEqualStrategyNumber,
@@ -84,35 +73,9 @@ begin_scan(CheckpointScan *scan, LOCKMODE lockmode, Snapshot snapshot,
 		ScanKeyInit(&keys[3], Anum_checkpoint_events, BTLessStrategyNumber,
 					F_INT8LT, Int64GetDatum(range[1]));
 	}
-	scan->rel = table_open_checked(tables()->checkpoint, lockmode);
-	scan->index = index_open(tables()->checkpoint_idx, lockmode);
-	scan->scan = systable_beginscan_ordered(scan->rel, scan->index, snapshot,
-											bandit_id == ALL_BANDITS ? 0 :
-											epoch == ALL_EPOCHS ? 1 :
-											range == NULL ? 2 : 4, keys);
-}
-
-/* Return the next checkpoint, the newest first. */
-static HeapTuple
-next_checkpoint(CheckpointScan *scan)
-{
-	return systable_getnext_ordered(scan->scan, BackwardScanDirection);
-}
-
-static void
-end_scan(CheckpointScan *scan)
-{
-	systable_endscan_ordered(scan->scan);
-	index_close(scan->index, NoLock);
-	table_close(scan->rel, NoLock);
-}
-
-static Datum
-checkpoint_column(CheckpointScan *scan, HeapTuple tuple, int attno)
-{
-	bool		isnull;
-
-	return heap_getattr(tuple, attno, RelationGetDescr(scan->rel), &isnull);
+	rows_begin(rows, tables()->checkpoint, tables()->checkpoint_idx, lockmode, snapshot,
+			   keys, bandit_id == ALL_BANDITS ? 0 : epoch == ALL_EPOCHS ? 1 :
+			   range == NULL ? 2 : 4);
 }
 
 /*
@@ -198,48 +161,37 @@ checkpoint_read(const Bandit *bandit, Snapshot snapshot, Totals *totals,
 				Frontier *frontier, Moment *moment)
 {
 	bool		found = false;
-	CheckpointScan scan;
-	HeapTuple	tuple;
+	RowScan		rows;
 
-	begin_scan(&scan, AccessShareLock, SnapshotAny, bandit->bandit_id, bandit->epoch, NULL);
-	while (!found && (tuple = next_checkpoint(&scan)) != NULL)
+	begin_scan(&rows, AccessShareLock, SnapshotAny, bandit->bandit_id, bandit->epoch, NULL);
+	while (!found && rows_next_from_end(&rows))
 	{
-		if (table_tuple_satisfies_snapshot(scan.rel, scan.scan->slot, snapshot))
+		if (table_tuple_satisfies_snapshot(rows.table, rows.slot, snapshot))
 		{
-			bytea	   *state = DatumGetByteaPP(checkpoint_column(&scan, tuple,
-																  Anum_checkpoint_state));
+			bool		isnull;
+			bytea	   *state = DatumGetByteaPP(slot_getattr(rows.slot, Anum_checkpoint_state,
+															 &isnull));
 
 			found = deserialize(VARDATA_ANY(state), VARSIZE_ANY_EXHDR(state),
 								bandit->half_life, totals, frontier, moment);
 		}
 	}
-	end_scan(&scan);
+	rows_end(&rows);
 	return found;
 }
 
 /*
- * Remove checkpoints, but only those that nobody else is just removing.  One that
- * this very command has written cannot be removed by it, and stays.
+ * Remove checkpoints, but only those that nobody else is just removing.
  */
 static void
 remove_checkpoints(int32 bandit_id, int32 epoch, const int64 *range)
 {
-	CheckpointScan scan;
-	HeapTuple	tuple;
+	RowScan		rows;
 
-	begin_scan(&scan, RowExclusiveLock, SnapshotSelf, bandit_id, epoch, range);
-	while ((tuple = next_checkpoint(&scan)) != NULL)
-	{
-		TM_FailureData failure;
-
-		if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(tuple->t_data)) &&
-			HeapTupleHeaderGetRawCommandId(tuple->t_data) >= GetCurrentCommandId(false))
-			continue;
-		(void) table_tuple_delete(scan.rel, &tuple->t_self,
-								  GetCurrentCommandId(true), SnapshotSelf,
-								  InvalidSnapshot, false, &failure, false);
-	}
-	end_scan(&scan);
+	begin_scan(&rows, RowExclusiveLock, SnapshotSelf, bandit_id, epoch, range);
+	while (rows_next_from_end(&rows))
+		rows_delete(&rows);
+	rows_end(&rows);
 }
 
 /*

@@ -17,6 +17,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/tuplestore.h"
 
 #include "arguments.h"
 #include "bandit.h"
@@ -158,6 +159,7 @@ find_open_decision(const Bandit *bandit, text *subject, const bool *excluded,
 		.expired_before = expiry_time(bandit)
 	};
 
+	(void) log_lock(RowExclusiveLock);
 	return log_find_by_subject(bandit->bandit_id, subject, can_be_kept, &sticky, row);
 }
 
@@ -178,6 +180,7 @@ result_desc(void)
 		TupleDescInitEntry(new_desc, 1, "decision_id", INT8OID, -1, 0);
 		TupleDescInitEntry(new_desc, 2, "arm", TEXTOID, -1, 0);
 		TupleDescInitEntry(new_desc, 3, "probability", FLOAT8OID, -1, 0);
+		TupleDescFinalize(new_desc);
 		desc = BlessTupleDesc(new_desc);
 		MemoryContextSwitchTo(old);
 	}
@@ -226,7 +229,6 @@ choose(FunctionCallInfo fcinfo, int delay_arg)
 	if (!PG_ARGISNULL(subject_arg))
 		subject = argument_subject(fcinfo, subject_arg);
 
-	(void) log_lock(RowExclusiveLock);
 	if (subject == NULL || !bandit->sticky ||
 		!find_open_decision(bandit, subject, excluded, &row))
 	{

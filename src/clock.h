@@ -8,7 +8,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "datatype/timestamp.h"
+#include "fmgr.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
 
 /*
  * Return the time at which what we are doing happens: the start of the statement.
@@ -20,6 +22,17 @@ static inline TimestampTz
 time_of_action(void)
 {
 	return Max(GetCurrentStatementStartTimestamp(), GetCurrentTransactionStartTimestamp());
+}
+
+/*
+ * Return the time that was so long ago.  It is an error if there is none.
+ */
+static inline TimestampTz
+time_before_action(const Interval *span)
+{
+	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
+												   TimestampTzGetDatum(time_of_action()),
+												   IntervalPGetDatum(span)));
 }
 
 #endif							/* DEXP3_CLOCK_H */

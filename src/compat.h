@@ -1,11 +1,13 @@
 /*
  * compat.h
- *	  The differences between the supported versions of PostgreSQL, 15 to 18.
+ *	  The differences between the supported versions of PostgreSQL, 15 to 19.
  */
 #ifndef DEXP3_COMPAT_H
 #define DEXP3_COMPAT_H
 
 #include "access/genam.h"
+#include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/pg_attribute.h"
 #include "executor/executor.h"
 #include "fmgr.h"
@@ -51,7 +53,10 @@ static inline List *
 InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
 				  List *if_new_in, bool *conflict)
 {
-#if PG_VERSION_NUM >= 160000
+#if PG_VERSION_NUM >= 190000
+	return ExecInsertIndexTuples(relinfo, estate, if_new_in != NIL ? EIIT_NO_DUPE_ERROR : 0,
+								 slot, if_new_in, conflict);
+#elif PG_VERSION_NUM >= 160000
 	return ExecInsertIndexTuples(relinfo, slot, estate, false, if_new_in != NIL,
 								 conflict, if_new_in, false);
 #else
@@ -64,12 +69,45 @@ InsertIndexTuples(ResultRelInfo *relinfo, TupleTableSlot *slot, EState *estate,
 static inline IndexScanDesc
 BeginIndexScan(Relation table, Relation index, Snapshot snapshot, int nkeys)
 {
-#if PG_VERSION_NUM >= 180000
+#if PG_VERSION_NUM >= 190000
+	return index_beginscan(table, index, snapshot, NULL, nkeys, 0, SO_NONE);
+#elif PG_VERSION_NUM >= 180000
 	return index_beginscan(table, index, snapshot, NULL, nkeys, 0);
 #else
 	return index_beginscan(table, index, snapshot, nkeys, 0);
 #endif
 }
+
+/* Delete a row, without waiting for anybody. */
+static inline void
+DeleteTuple(Relation rel, ItemPointer tid, Snapshot snapshot)
+{
+	TM_FailureData failure;
+
+#if PG_VERSION_NUM >= 190000
+	(void) table_tuple_delete(rel, tid, GetCurrentCommandId(true), 0, snapshot,
+							  InvalidSnapshot, false, &failure);
+#else
+	(void) table_tuple_delete(rel, tid, GetCurrentCommandId(true), snapshot,
+							  InvalidSnapshot, false, &failure, false);
+#endif
+}
+
+/* Since 19 a row type that was made column by column must be completed. */
+#if PG_VERSION_NUM < 190000
+#define TupleDescFinalize(desc)		((void) 0)
+#endif
+
+/*
+ * Make a kind of lightweight locks.  Before 19 each session must be told its name.
+ */
+#if PG_VERSION_NUM >= 190000
+#define NewTranche(name)			LWLockNewTrancheId(name)
+#define NameTranche(tranche, name)	((void) 0)
+#else
+#define NewTranche(name)			LWLockNewTrancheId()
+#define NameTranche(tranche, name)	LWLockRegisterTranche(tranche, name)
+#endif
 
 /* The oldest transaction that the commit log knows.  XactTruncationLock protects it. */
 #if PG_VERSION_NUM >= 170000

@@ -20,12 +20,7 @@
 
 #include <math.h>
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/relscan.h"
-#include "access/table.h"
 #include "access/tableam.h"
-#include "access/xact.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "storage/lmgr.h"
@@ -42,6 +37,7 @@
 #include "component.h"
 #include "insert.h"
 #include "node.h"
+#include "rowscan.h"
 #include "tables.h"
 
 /* The sums that are only for reports: all from ARM_DECISIONS on. */
@@ -57,62 +53,60 @@
 /* How long it is remembered that somebody else uses our number. */
 #define REMEMBER_STRANGER	USECS_PER_HOUR
 
+/* A node cannot have more decisions than identifiers. */
+#define MAX_DECISIONS	((double) (INT64CONST(1) << NODE_SHIFT))
+
+/* How many half-lives the clock of another server may be ahead. */
+#define MAX_AHEAD	10
+
 /* ----------
  * Scans
  * ----------
  */
 
-typedef struct ComponentScan
+/* The columns of the index. */
+enum
 {
-	Relation	rel;
-	Relation	index;
-	SysScanDesc scan;
-} ComponentScan;
+	INDEX_BANDIT = 1,
+	INDEX_NODE,
+	INDEX_VERSION
+};
+
+#define MAX_MORE_KEYS	3
 
 static void
-begin_scan(ComponentScan *scan, LOCKMODE lockmode, Snapshot snapshot, const text *bandit,
+begin_scan(RowScan *rows, LOCKMODE lockmode, Snapshot snapshot, const text *bandit,
 		   ScanKey more, int nmore)
 {
-	ScanKeyData keys[4];
+	ScanKeyData keys[1 + MAX_MORE_KEYS];
 
-	ScanKeyEntryInitialize(&keys[0], 0, Anum_component_bandit, BTEqualStrategyNumber,
+	ScanKeyEntryInitialize(&keys[0], 0, INDEX_BANDIT, BTEqualStrategyNumber,
 						   InvalidOid, C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(bandit));
 	memcpy(keys + 1, more, sizeof(ScanKeyData) * nmore);
-	scan->rel = table_open_checked(tables()->component, lockmode);
-	scan->index = index_open(tables()->component_idx, lockmode);
-	scan->scan = systable_beginscan_ordered(scan->rel, scan->index, snapshot, nmore + 1, keys);
+	rows_begin(rows, tables()->component, tables()->component_idx, lockmode, snapshot, keys,
+			   nmore + 1);
 }
 
 /*
- * Return the next row that a snapshot sees, of the highest node first and then the
- * newest; or NULL.  The scan itself fetches all, so that no serializable transaction
- * depends on what it has read.
+ * Fetch the next row that a snapshot sees, of the highest node first and then the
+ * newest; false if there is none.  The scan itself fetches all, so that no serializable
+ * transaction depends on what it has read.
  */
-static HeapTuple
-next_row(ComponentScan *scan, Snapshot snapshot)
+static bool
+next_row(RowScan *rows, Snapshot snapshot)
 {
-	HeapTuple	tuple;
-
-	do
+	while (rows_next_from_end(rows))
 	{
-		tuple = systable_getnext_ordered(scan->scan, BackwardScanDirection);
-	} while (tuple != NULL &&
-			 !table_tuple_satisfies_snapshot(scan->rel, scan->scan->slot, snapshot));
-	return tuple;
-}
-
-static void
-end_scan(ComponentScan *scan)
-{
-	systable_endscan_ordered(scan->scan);
-	index_close(scan->index, NoLock);
-	table_close(scan->rel, NoLock);
+		if (table_tuple_satisfies_snapshot(rows->table, rows->slot, snapshot))
+			return true;
+	}
+	return false;
 }
 
 static void
 node_key(ScanKey key, StrategyNumber strategy, RegProcedure procedure, int32 node)
 {
-	ScanKeyInit(key, Anum_component_node, strategy, procedure, Int32GetDatum(node));
+	ScanKeyInit(key, INDEX_NODE, strategy, procedure, Int32GetDatum(node));
 }
 
 /* ----------
@@ -140,24 +134,16 @@ read_numbers(Datum value, int n)
 	return numbers;
 }
 
-static TimestampTz
-time_or_never(Datum value, bool isnull)
-{
-	return isnull ? DT_NOBEGIN : DatumGetTimestampTz(value);
-}
-
 /*
  * Read what tells which row this is.
  */
 static void
-read_head(const ComponentScan *scan, HeapTuple tuple, ComponentRow *row)
+read_head(TupleTableSlot *slot, ComponentRow *row)
 {
-	Datum		values[Anum_component_forgotten];
-	bool		isnull;
+	Datum	   *values = slot->tts_values;
 
+	slot_getsomeattrs(slot, Anum_component_forgotten);
 	memset(row, 0, sizeof(ComponentRow));
-	for (int i = 0; i < Anum_component_forgotten; i++)
-		values[i] = heap_getattr(tuple, i + 1, RelationGetDescr(scan->rel), &isnull);
 	row->node = DatumGetInt32(values[Anum_component_node - 1]);
 	row->epoch = DatumGetInt32(values[Anum_component_epoch - 1]);
 	row->version = DatumGetInt64(values[Anum_component_version - 1]);
@@ -165,35 +151,60 @@ read_head(const ComponentScan *scan, HeapTuple tuple, ComponentRow *row)
 	row->forgotten = DatumGetBool(values[Anum_component_forgotten - 1]);
 }
 
+static bool
+is_number_of_decisions(double n)
+{
+	return n >= 0 && n <= MAX_DECISIONS;
+}
+
+/*
+ * Can a server have published these numbers?  What reports and states are made of
+ * must not make them fail.  With a half-life, a decision counts up to twice.
+ */
+static bool
+are_possible(const ComponentRow *row)
+{
+	const Counts *counts = &row->counts;
+
+	for (int i = 0; i < (ARM_LOSS - ARM_DECISIONS) * row->narms; i++)
+	{
+		if (!is_number_of_decisions(row->sums[i]))
+			return false;
+	}
+	return row->node >= 0 && row->node <= MAX_NODE &&
+		row->playable >= 0 && row->playable <= row->narms &&
+		is_number_of_decisions((double) counts->decisions) &&
+		is_number_of_decisions((double) counts->closed) &&
+		is_number_of_decisions((double) counts->expired) &&
+		counts->settled >= 0 && counts->settled <= 2 * (double) counts->closed &&
+		isfinite(counts->total_loss) && isfinite(counts->cost);
+}
+
 /*
  * Read a row.  It may have been written by anybody, and must not make us fail.
  */
 static void
-read_row(const ComponentScan *scan, HeapTuple tuple, ComponentRow *row)
+read_row(TupleTableSlot *slot, ComponentRow *row)
 {
-	Datum		values[Natts_component];
-	bool		nulls[Natts_component];
+	Datum	   *values = slot->tts_values;
 	const double *range;
 	ArrayType  *names;
 	Counts	   *counts = &row->counts;
 
-	read_head(scan, tuple, row);
-	for (int i = 0; i < Natts_component; i++)
-		values[i] = heap_getattr(tuple, i + 1, RelationGetDescr(scan->rel), &nulls[i]);
+	read_head(slot, row);
+	slot_getallattrs(slot);
 	row->playable = DatumGetInt32(values[Anum_component_playable - 1]);
 	row->algorithm = TextDatumGetCString(values[Anum_component_algorithm - 1]);
 	row->optimism = DatumGetFloat8(values[Anum_component_optimism - 1]);
-	if (!nulls[Anum_component_half_life - 1])
+	if (!slot->tts_isnull[Anum_component_half_life - 1])
 		row->half_life = bandit_microseconds(DatumGetIntervalP(values[Anum_component_half_life - 1]));
 
 	counts_init(counts);
 	counts->decisions = DatumGetInt64(values[Anum_component_rounds - 1]);
 	counts->closed = DatumGetInt64(values[Anum_component_settled - 1]);
 	counts->expired = DatumGetInt64(values[Anum_component_expired - 1]);
-	counts->last_decision = time_or_never(values[Anum_component_last_decision - 1],
-										  nulls[Anum_component_last_decision - 1]);
-	counts->last_feedback = time_or_never(values[Anum_component_last_feedback - 1],
-										  nulls[Anum_component_last_feedback - 1]);
+	counts->last_decision = time_or_never(slot, Anum_component_last_decision);
+	counts->last_feedback = time_or_never(slot, Anum_component_last_feedback);
 	counts->half_lives = DatumGetInt64(values[Anum_component_half_lives - 1]);
 	counts->settled = DatumGetFloat8(values[Anum_component_weight - 1]);
 	counts->total_loss = DatumGetFloat8(values[Anum_component_total_loss - 1]);
@@ -205,9 +216,8 @@ read_row(const ComponentScan *scan, HeapTuple tuple, ComponentRow *row)
 		deconstruct_array(names, TEXTOID, -1, false, TYPALIGN_INT, &row->arms, NULL, &row->narms);
 	row->z = read_numbers(values[Anum_component_z - 1], row->narms);
 	row->sums = read_numbers(values[Anum_component_sums - 1], NUM_REPORT_SUMS * row->narms);
-	row->wrong = range == NULL || row->z == NULL || row->sums == NULL ||
-		row->playable < 0 || row->playable > row->narms ||
-		!isfinite(counts->settled) || !isfinite(counts->total_loss) || !isfinite(counts->cost);
+	row->wrong = range == NULL || row->z == NULL || row->sums == NULL || !are_possible(row) ||
+		(slot->tts_isnull[Anum_component_half_life - 1] ? counts->half_lives != 0 : row->half_life <= 0);
 	if (range != NULL)
 	{
 		row->loss_low = range[0];
@@ -228,23 +238,21 @@ component_visit_newest(const text *bandit, Snapshot snapshot, ComponentVisitor v
 	do
 	{
 		ScanKeyData key;
-		ComponentScan scan;
-		HeapTuple	tuple;
+		RowScan		rows;
 
 		node_key(&key, BTLessEqualStrategyNumber, F_INT4LE, last_node);
-		begin_scan(&scan, AccessShareLock, SnapshotAny, bandit, &key, 1);
-		tuple = next_row(&scan, snapshot);
-		found = tuple != NULL;
+		begin_scan(&rows, AccessShareLock, SnapshotAny, bandit, &key, 1);
+		found = next_row(&rows, snapshot);
 		if (found)
 		{
 			ComponentRow row;
 
-			read_row(&scan, tuple, &row);
+			read_row(rows.slot, &row);
 			visit(context, &row);
 			last_node = row.node - 1;
 			found = row.node > PG_INT32_MIN;
 		}
-		end_scan(&scan);
+		rows_end(&rows);
 	} while (found);
 }
 
@@ -257,26 +265,27 @@ component_find_newest(const text *bandit, int32 node, WhichRows which, int64 *ve
 					  TimestampTz *written_at)
 {
 	ScanKeyData key;
-	ComponentScan scan;
-	HeapTuple	tuple;
+	RowScan		rows;
+	bool		found = false;
 
 	node_key(&key, BTEqualStrategyNumber, F_INT4EQ, node);
-	begin_scan(&scan, AccessShareLock, SnapshotAny, bandit, &key, 1);
+	begin_scan(&rows, AccessShareLock, SnapshotAny, bandit, &key, 1);
 	*version = NO_VERSION;
 	*written_at = DT_NOBEGIN;
-	while ((tuple = next_row(&scan, SnapshotSelf)) != NULL)
+	while (!found && next_row(&rows, SnapshotSelf))
 	{
 		ComponentRow row;
 
-		read_head(&scan, tuple, &row);
-		if (which != ALL_ROWS && row.forgotten != (which == FORGOTTEN_ROWS))
-			continue;
-		*version = row.version;
-		*written_at = row.written_at;
-		break;
+		read_head(rows.slot, &row);
+		found = which == ALL_ROWS || row.forgotten == (which == FORGOTTEN_ROWS);
+		if (found)
+		{
+			*version = row.version;
+			*written_at = row.written_at;
+		}
 	}
-	end_scan(&scan);
-	return tuple != NULL;
+	rows_end(&rows);
+	return found;
 }
 
 /*
@@ -285,6 +294,8 @@ component_find_newest(const text *bandit, int32 node, WhichRows which, int64 *ve
 const char *
 component_problem(const ComponentRow *row, const Bandit *bandit)
 {
+	bool	   *is_there;
+
 	if (row->forgotten)
 		return "it was forgotten";
 	if (row->wrong)
@@ -298,21 +309,21 @@ component_problem(const ComponentRow *row, const Bandit *bandit)
 		return psprintf("its optimism is %s", number_text(row->optimism));
 	if (row->half_life != bandit->half_life)
 		return row->half_life == 0 ? "it has no half_life" : "its half_life is another one";
+	if (row->half_life != 0 &&
+		row->counts.half_lives > time_of_action() / row->half_life + MAX_AHEAD)
+		return "its clock is ahead";
+	is_there = palloc0(sizeof(bool) * bandit->params.arms);
 	for (int i = 0; i < row->playable; i++)
 	{
 		int			arm = bandit_find_arm(bandit, DatumGetTextPP(row->arms[i]));
 
 		if (arm < 0 || bandit_is_retired(bandit, arm))
 			return psprintf("it has arm \"%s\"", TextDatumGetCString(row->arms[i]));
+		is_there[arm] = true;
 	}
-	for (int i = 0; i < bandit->params.arms && row->playable < bandit->playable; i++)
+	for (int i = 0; i < bandit->params.arms; i++)
 	{
-		bool		found = bandit_is_retired(bandit, i);
-
-		for (int j = 0; j < row->playable && !found; j++)
-			found = bandit_compare_names(DatumGetTextPP(bandit->arms[i]),
-										 DatumGetTextPP(row->arms[j])) == 0;
-		if (!found)
+		if (!is_there[i] && !bandit_is_retired(bandit, i))
 			return psprintf("it does not have arm \"%s\"", TextDatumGetCString(bandit->arms[i]));
 	}
 	return NULL;
@@ -385,30 +396,28 @@ component_lock_to_write(void)
 }
 
 static bool
-is_to_go(const ComponentScan *scan, HeapTuple tuple, OlderVersions which)
+is_to_go(TupleTableSlot *slot, OlderVersions which)
 {
 	ComponentRow row;
 
 	if (which == OLDER_OF_OTHERS)
 		return true;
-	read_head(scan, tuple, &row);
+	read_head(slot, &row);
 	if (which == OLDER_OF_STRANGER)
 		return row.forgotten;
 	return !row.forgotten || row.written_at < time_of_action() - REMEMBER_STRANGER;
 }
 
 /*
- * Remove versions of a node before the given one, which is about to come, but only rows that nobody else is
- * just removing.  One that this very command has written cannot be removed by it, and
- * stays.
+ * Remove versions of a node before the given one, which is about to come, but only rows
+ * that nobody else is just removing.
  */
 void
 component_remove_older(const text *bandit, int32 node, int64 version, OlderVersions which,
 					   bool thoroughly)
 {
-	ScanKeyData keys[3];
-	ComponentScan scan;
-	HeapTuple	tuple;
+	ScanKeyData keys[MAX_MORE_KEYS];
+	RowScan		rows;
 	int64		newest;
 	TimestampTz written_at;
 	int64		from = NO_VERSION;
@@ -417,58 +426,47 @@ component_remove_older(const text *bandit, int32 node, int64 version, OlderVersi
 		Min(newest, version) > NO_VERSION + LOOK_BACK)
 		from = Min(newest, version) - LOOK_BACK;
 	node_key(&keys[0], BTEqualStrategyNumber, F_INT4EQ, node);
-	ScanKeyInit(&keys[1], Anum_component_version, BTGreaterEqualStrategyNumber, F_INT8GE,
+	ScanKeyInit(&keys[1], INDEX_VERSION, BTGreaterEqualStrategyNumber, F_INT8GE,
 				Int64GetDatum(from));
-	ScanKeyInit(&keys[2], Anum_component_version, BTLessStrategyNumber, F_INT8LT,
+	ScanKeyInit(&keys[2], INDEX_VERSION, BTLessStrategyNumber, F_INT8LT,
 				Int64GetDatum(version));
-	begin_scan(&scan, RowExclusiveLock, SnapshotSelf, bandit, keys, 3);
-	while ((tuple = systable_getnext_ordered(scan.scan, BackwardScanDirection)) != NULL)
+	begin_scan(&rows, RowExclusiveLock, SnapshotSelf, bandit, keys, lengthof(keys));
+	while (rows_next_from_end(&rows))
 	{
-		TM_FailureData failure;
-
-		if ((TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(tuple->t_data)) &&
-			 HeapTupleHeaderGetRawCommandId(tuple->t_data) >= GetCurrentCommandId(false)) ||
-			!is_to_go(&scan, tuple, which))
-			continue;
-		(void) table_tuple_delete(scan.rel, &tuple->t_self, GetCurrentCommandId(true),
-								  SnapshotSelf, InvalidSnapshot, false, &failure, false);
+		if (is_to_go(rows.slot, which))
+			rows_delete(&rows);
 	}
-	end_scan(&scan);
-}
-
-static Datum
-number_array(double *numbers, int rows, int columns)
-{
-	Datum	   *elements = palloc(sizeof(Datum) * rows * columns);
-	int			dims[2] = {rows, columns};
-	int			lower[2] = {1, 1};
-	int			ndims = rows == 1 ? 1 : 2;
-
-	for (int i = 0; i < rows * columns; i++)
-		elements[i] = Float8GetDatum(numbers[i]);
-	return PointerGetDatum(construct_md_array(elements, NULL, ndims, dims + 2 - ndims, lower,
-											  FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL,
-											  TYPALIGN_DOUBLE));
+	rows_end(&rows);
 }
 
 /*
- * Put the arms in the order in which they are published: those in play come first.
+ * Set the columns about each arm.  Those in play come first.  Of what an arm began with,
+ * "fade" is left.
  */
-static int *
-publishing_order(const Bandit *bandit)
+static void
+form_arms(const Bandit *bandit, const Totals *totals, double fade, Datum *values)
 {
-	int		   *order = palloc(sizeof(int) * bandit->params.arms);
-	int			n = 0;
+	int			narms = bandit->params.arms;
+	Datum	   *names = palloc(sizeof(Datum) * narms);
+	double	   *z = palloc(sizeof(double) * narms);
+	double	   *sums = palloc(sizeof(double) * NUM_REPORT_SUMS * narms);
+	int			in_play = 0;
+	int			retired = bandit->playable;
 
-	for (int retired = 0; retired < 2; retired++)
+	for (int arm = 0; arm < narms; arm++)
 	{
-		for (int i = 0; i < bandit->params.arms; i++)
-		{
-			if (bandit_is_retired(bandit, i) == (retired != 0))
-				order[n++] = i;
-		}
+		int			i = bandit_is_retired(bandit, arm) ? retired++ : in_play++;
+
+		names[i] = bandit->arms[arm];
+		z[i] = totals_vector(totals, ARM_Z)[arm] +
+			(bandit->head_start == NULL ? 0 : fade * bandit->head_start[arm]);
+		for (int j = 0; j < NUM_REPORT_SUMS; j++)
+			sums[j * narms + i] = totals_vector(totals, ARM_DECISIONS + j)[arm];
 	}
-	return order;
+	values[Anum_component_arms - 1] =
+		PointerGetDatum(construct_array(names, narms, TEXTOID, -1, false, TYPALIGN_INT));
+	values[Anum_component_z - 1] = number_array(z, 1, narms);
+	values[Anum_component_sums - 1] = number_array(sums, NUM_REPORT_SUMS, narms);
 }
 
 /*
@@ -478,18 +476,12 @@ publishing_order(const Bandit *bandit)
 void
 component_write(const Bandit *bandit, Totals *totals, bool thoroughly)
 {
-	int			narms = bandit->params.arms;
+	const Counts *counts = &totals->counts;
 	int			node = own_node();
-	int		   *order = publishing_order(bandit);
-	Datum	   *names = palloc(sizeof(Datum) * narms);
-	double	   *z = palloc(sizeof(double) * narms);
-	double	   *sums = palloc(sizeof(double) * NUM_REPORT_SUMS * narms);
 	double		range[2] = {bandit->loss_low, bandit->loss_high};
 	TimestampTz now = GetCurrentTimestamp();
 	double		fade = 1;
 	Interval	half_life = {.time = bandit->half_life};
-	Counts		counts;
-	double		scale;
 	int64		last;
 	TimestampTz last_written;
 	int64		version;
@@ -499,35 +491,21 @@ component_write(const Bandit *bandit, Totals *totals, bool thoroughly)
 	/* let them refer to this moment, so that nothing counts more than now */
 	if (bandit->half_life != 0)
 	{
-		counts_init(&counts);
-		counts.half_lives = time_of_action() / bandit->half_life;
-		totals_add_counts(totals, &counts, &scale);
+		totals_refer_to(totals, time_of_action() / bandit->half_life);
 		fade = exp2(fmin(half_lives_between(bandit->arms_changed_at, bandit->half_life,
-											totals->counts.half_lives), 1));
-	}
-	counts = totals->counts;
-	for (int i = 0; i < narms; i++)
-	{
-		int			arm = order[i];
-
-		names[i] = bandit->arms[arm];
-		z[i] = totals_vector(totals, ARM_Z)[arm] +
-			(bandit->head_start == NULL ? 0 : fade * bandit->head_start[arm]);
-		for (int j = 0; j < NUM_REPORT_SUMS; j++)
-			sums[j * narms + i] = totals_vector(totals, ARM_DECISIONS + j)[arm];
+											counts->half_lives), 1));
 	}
 	(void) component_find_newest(bandit->name, node, ALL_ROWS, &last, &last_written);
 	version = Max(now, last + 1);
 	component_remove_older(bandit->name, node, version, OLDER_OF_OURS, thoroughly);
 
+	form_arms(bandit, totals, fade, values);
 	values[Anum_component_bandit - 1] = PointerGetDatum(bandit->name);
 	values[Anum_component_node - 1] = Int32GetDatum(node);
 	values[Anum_component_epoch - 1] = Int32GetDatum(bandit->epoch);
 	values[Anum_component_version - 1] = Int64GetDatum(version);
 	values[Anum_component_written_at - 1] = TimestampTzGetDatum(now);
 	values[Anum_component_forgotten - 1] = BoolGetDatum(false);
-	values[Anum_component_arms - 1] =
-		PointerGetDatum(construct_array(names, narms, TEXTOID, -1, false, TYPALIGN_INT));
 	values[Anum_component_playable - 1] = Int32GetDatum(bandit->playable);
 	values[Anum_component_algorithm - 1] =
 		CStringGetTextDatum(algorithm_name(bandit->params.algorithm));
@@ -535,18 +513,16 @@ component_write(const Bandit *bandit, Totals *totals, bool thoroughly)
 	values[Anum_component_optimism - 1] = Float8GetDatum(bandit->params.optimism);
 	values[Anum_component_half_life - 1] = IntervalPGetDatum(&half_life);
 	nulls[Anum_component_half_life - 1] = bandit->half_life == 0;
-	values[Anum_component_rounds - 1] = Int64GetDatum(counts.decisions);
-	values[Anum_component_settled - 1] = Int64GetDatum(counts.closed);
-	values[Anum_component_expired - 1] = Int64GetDatum(counts.expired);
-	values[Anum_component_last_decision - 1] = TimestampTzGetDatum(counts.last_decision);
-	nulls[Anum_component_last_decision - 1] = counts.last_decision == DT_NOBEGIN;
-	values[Anum_component_last_feedback - 1] = TimestampTzGetDatum(counts.last_feedback);
-	nulls[Anum_component_last_feedback - 1] = counts.last_feedback == DT_NOBEGIN;
-	values[Anum_component_half_lives - 1] = Int64GetDatum(counts.half_lives);
-	values[Anum_component_weight - 1] = Float8GetDatum(counts.settled);
-	values[Anum_component_total_loss - 1] = Float8GetDatum(counts.total_loss);
-	values[Anum_component_cost - 1] = Float8GetDatum(counts.cost + fade * bandit->cost_offset);
-	values[Anum_component_z - 1] = number_array(z, 1, narms);
-	values[Anum_component_sums - 1] = number_array(sums, NUM_REPORT_SUMS, narms);
+	values[Anum_component_rounds - 1] = Int64GetDatum(counts->decisions);
+	values[Anum_component_settled - 1] = Int64GetDatum(counts->closed);
+	values[Anum_component_expired - 1] = Int64GetDatum(counts->expired);
+	values[Anum_component_last_decision - 1] = TimestampTzGetDatum(counts->last_decision);
+	nulls[Anum_component_last_decision - 1] = counts->last_decision == DT_NOBEGIN;
+	values[Anum_component_last_feedback - 1] = TimestampTzGetDatum(counts->last_feedback);
+	nulls[Anum_component_last_feedback - 1] = counts->last_feedback == DT_NOBEGIN;
+	values[Anum_component_half_lives - 1] = Int64GetDatum(counts->half_lives);
+	values[Anum_component_weight - 1] = Float8GetDatum(counts->settled);
+	values[Anum_component_total_loss - 1] = Float8GetDatum(counts->total_loss);
+	values[Anum_component_cost - 1] = Float8GetDatum(counts->cost + fade * bandit->cost_offset);
 	insert_row(tables()->component, values, nulls, Natts_component);
 }

@@ -9,7 +9,6 @@
 
 #include <float.h>
 
-#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
@@ -150,14 +149,6 @@ check_settings(FunctionCallInfo fcinfo)
 	return missing;
 }
 
-static void
-read_bandit_id(void *context, HeapTuple tuple, TupleDesc tupdesc)
-{
-	bool		isnull;
-
-	*(int32 *) context = DatumGetInt32(heap_getattr(tuple, 1, tupdesc, &isnull));
-}
-
 /*
  * bandit_create(bandit, arms, algorithm, skipping, patience, max_delay, step_scale,
  *	feedback_window, missing_loss, retention, sticky, loss_range, clamp_losses, optimism,
@@ -176,7 +167,7 @@ bandit_create(PG_FUNCTION_ARGS)
 	};
 	Datum		values[NUM_ARGS + 1];
 	char		nulls[NUM_ARGS + 1];
-	int32		bandit_id;
+	KeptRow		created = {0};
 
 	check_may_write("bandit_create()");
 	name = name_argument(fcinfo);
@@ -185,7 +176,7 @@ bandit_create(PG_FUNCTION_ARGS)
 					&params);
 	check_half_life(fcinfo, ARG_HALF_LIFE, &params);
 	missing = check_settings(fcinfo);
-	check_goal(fcinfo, ARG_GOAL);
+	(void) argument_goal(fcinfo, ARG_GOAL);
 
 	for (int i = 0; i < NUM_ARGS; i++)
 	{
@@ -207,18 +198,17 @@ bandit_create(PG_FUNCTION_ARGS)
 					 " VALUES (nextval('dexp3.bandit_id_seq'), $1, ($2)[:], $3, $4, $5, $6, $7,"
 					 " $8, $9, $10, $11, ($12)[:], $13, $14, $15, $16, $17::dexp3.role)"
 					 " ON CONFLICT (name) DO NOTHING RETURNING bandit_id",
-					 NUM_ARGS + 1, types, values, nulls,
-					 read_bandit_id, &bandit_id) == 0)
+					 NUM_ARGS + 1, types, values, nulls, keep_row, &created) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("bandit \"%s\" already exists", text_to_cstring(name))));
-	PG_RETURN_INT32(bandit_id);
+	PG_RETURN_INT32(DatumGetInt32(created.values[0]));
 }
 
 /*
  * Look up the bandit that a function shall change.
  */
-static const Bandit *
+const Bandit *
 bandit_to_change(FunctionCallInfo fcinfo, const char *function)
 {
 	check_may_write(function);
@@ -343,17 +333,6 @@ faded_head_start(const Bandit *bandit, double fade)
 	return head_start;
 }
 
-Datum
-number_array(const double *numbers, int n)
-{
-	Datum	   *elements = palloc(Max(n, 1) * sizeof(Datum));
-
-	for (int i = 0; i < n; i++)
-		elements[i] = Float8GetDatum(numbers[i]);
-	return PointerGetDatum(construct_array(elements, n, FLOAT8OID, sizeof(float8),
-										   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-}
-
 /* ----------
  * Arms
  * ----------
@@ -374,6 +353,23 @@ bandit_to_change_arms(FunctionCallInfo fcinfo, const char *function)
 {
 	check_not_null(fcinfo, 1, "arm");
 	return lock_bandit_to_change(fcinfo, function);
+}
+
+/*
+ * Return the cost with which a "self-tuned" learner has the same step size with other
+ * arms as before.
+ */
+static double
+cost_with_arms(const Learner *before, int arms, double *z, const bool *retired)
+{
+	double	   *weights = palloc(Max(arms, before->params.arms) * sizeof(double));
+	LearnerParams params = before->params;
+	Learner		after;
+
+	params.arms = arms;
+	learner_init(&after, &params, z);
+	learner_retire(&after, retired);
+	return learner_cost_for(&after, learner_step_size(before, NO_DELAY, weights), weights);
 }
 
 /*
@@ -433,21 +429,12 @@ change_arms(const Bandit *bandit, text *arm, ArmChange change, int number)
 			break;
 	}
 	if (bandit->params.algorithm == SELF_TUNED)
-	{
-		double	   *weights = palloc((arms + 1) * sizeof(double));
-		LearnerParams params = learner.params;
-		Learner		after;
-
-		params.arms = change == ADD_ARM ? arms + 1 : arms;
-		learner_init(&after, &params, z);
-		learner_retire(&after, retired);
 		offset = fade * bandit->cost_offset - learner.cost +
-			learner_cost_for(&after, learner_step_size(&learner, NO_DELAY, weights), weights);
-	}
+			cost_with_arms(&learner, change == ADD_ARM ? arms + 1 : arms, z, retired);
 
 	values[0] = Int32GetDatum(bandit->bandit_id);
 	values[1] = PointerGetDatum(arm);
-	values[2] = number_array(head_start, change == ADD_ARM ? arms + 1 : arms);
+	values[2] = number_array(head_start, 1, change == ADD_ARM ? arms + 1 : arms);
 	values[3] = Float8GetDatum(offset);
 	values[4] = TimestampTzGetDatum(time_of_action());
 	(void) run_as_owner(change == ADD_ARM ?

@@ -14,7 +14,7 @@
 #include "own.h"
 #include "progress.h"
 #include "publish.h"
-#include "shared.h"
+#include "entry.h"
 #include "tables.h"
 
 DEXP3_MODULE_MAGIC;

@@ -24,7 +24,6 @@
 #include "commands/trigger.h"
 #include "common/int.h"
 #include "miscadmin.h"
-#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -59,7 +58,7 @@
  * at.
  */
 #define MAX_SINGLE		16
-#define MAX_LOOKED_AT	(4 * MAX_BATCH)
+#define MAX_LOOKED_AT	(INT64CONST(4) * MAX_BATCH)
 
 /* How often a batch is tried that others have decisions of. */
 #define MAX_TRIES		4
@@ -77,11 +76,8 @@
 TimestampTz
 expiry_time(const Bandit *bandit)
 {
-	if (bandit->feedback_window == NULL)
-		return DT_NOBEGIN;
-	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
-												   TimestampTzGetDatum(time_of_action()),
-												   IntervalPGetDatum(bandit->feedback_window)));
+	return bandit->feedback_window == NULL ? DT_NOBEGIN :
+		time_before_action(bandit->feedback_window);
 }
 
 static TimestampTz
@@ -135,7 +131,9 @@ typedef struct Collection
 static bool
 has_expired(void *context, int64 round pg_attribute_unused(), TimestampTz decided_at)
 {
-	return decided_at < ((const Collection *) context)->expired_before;
+	const Collection *collection = context;
+
+	return decided_at < collection->expired_before;
 }
 
 /*
@@ -207,6 +205,7 @@ write_batch(Collection *collection, const Sums *sums)
 
 	sort_collection(collection);
 	n = collection->n;
+	Assert(n > 0);
 	for (int i = 0; i < n; i++)
 		ids[i] = collection->decisions[i].decision_id;
 	sums_learner(sums, bandit, &learner);
@@ -342,7 +341,7 @@ expire_after_choose(const Bandit *bandit, const Frontier *frontier)
 
 /*
  * Let decisions of a bandit expire, if it is still there, and more of them if this
- * transaction has made many.
+ * transaction has made many.  The current memory context is ours.
  */
 static void
 expire_for(const OwnExpiry *expiry)
@@ -360,6 +359,7 @@ expire_for(const OwnExpiry *expiry)
 			break;
 		some = expire_some(bandit, NULL);
 		total += some;
+		MemoryContextReset(CurrentMemoryContext);
 	} while (some > 0 && total < 2 * expiry->decisions);
 }
 

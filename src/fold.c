@@ -81,9 +81,13 @@ static void
 visit_expired(void *context, const void *row)
 {
 	Fold	   *fold = context;
+	const DecisionRow *decision = row;
 	FeedbackRow feedback;
 
-	expired_feedback(&feedback, fold->batch, row, fold->bandit);
+	/* one of another bandit is none of the batch's, as everywhere */
+	if (decision->bandit_id != fold->batch->bandit_id || decision->epoch != fold->batch->epoch)
+		return;
+	expired_feedback(&feedback, fold->batch, decision, fold->bandit);
 	visit_feedback(fold, &feedback);
 }
 

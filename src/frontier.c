@@ -8,9 +8,9 @@
  * - A decision that another open transaction has just settled is passed, and that
  *	 transaction becomes a hole.  If it is rolled back, the cursor goes back; also if
  *	 it is committed, but has settled something in a subtransaction, which may have
- *	 been rolled back, or was about to, and may have withdrawn its row.  One's own transaction is such a hole for
- *	 the decisions that it has settled itself, until it ends; what a savepoint has
- *	 rolled back, own.c knows.
+ *	 been rolled back, or was about to, and may have withdrawn its row.  One's own
+ *	 transaction is such a hole for the decisions that it has settled itself, until it
+ *	 ends; what a savepoint has rolled back, own.c knows.
  * - A transaction that is running, and may have made decisions that come before the
  *	 cursor's new place, becomes a hole.  When it has finished its decisions are
  *	 looked at by themselves.

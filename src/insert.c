@@ -265,11 +265,14 @@ end(RowInserter *inserter)
 }
 
 /*
- * Insert a row, speculatively if there is a check: see insert_row_if().
+ * Insert a row speculatively: everybody can find it in the indexes, but may have to
+ * wait for our decision, which is a matter of moments.  If there is another one with
+ * the same first column, be that committed or not, or if the check then says no, it
+ * is withdrawn, and false is returned.  Without a check, just insert it.
  */
-static bool
-insert(Oid relid, const Datum *values, const bool *nulls, int natts, RowCheck check,
-	   void *context)
+bool
+insert_row_if(Oid relid, const Datum *values, const bool *nulls, int natts,
+			  RowCheck check, void *context)
 {
 	bool		subject = relid == tables()->decision &&
 		!nulls[Anum_decision_subject - 1];
@@ -285,20 +288,7 @@ insert(Oid relid, const Datum *values, const bool *nulls, int natts, RowCheck ch
 void
 insert_row(Oid relid, const Datum *values, const bool *nulls, int natts)
 {
-	(void) insert(relid, values, nulls, natts, NULL, NULL);
-}
-
-/*
- * Insert a row speculatively: everybody can find it in the indexes, but may have to
- * wait for our decision, which is a matter of moments.  If there is another one with
- * the same first column, be that committed or not, or if the check then says no, it
- * is withdrawn, and false is returned.
- */
-bool
-insert_row_if(Oid relid, const Datum *values, const bool *nulls, int natts,
-			  RowCheck check, void *context)
-{
-	return insert(relid, values, nulls, natts, check, context);
+	(void) insert_row_if(relid, values, nulls, natts, NULL, NULL);
 }
 
 /*

@@ -9,6 +9,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/tuplestore.h"
 
 #include "arguments.h"
 #include "bandit.h"
@@ -207,20 +208,6 @@ same_sum(const char *name, int arm, double running, double folded, bool quietly)
 }
 
 /*
- * Let sums refer to a moment, if that is later than the one to which they do.
- */
-static void
-refer_to(Totals *totals, int64 half_lives)
-{
-	Counts		none;
-	double		scale;
-
-	counts_init(&none);
-	none.half_lives = half_lives;
-	totals_add_counts(totals, &none, &scale);
-}
-
-/*
  * Compare two totals.
  */
 static bool
@@ -243,8 +230,8 @@ same_totals(Totals *running, Totals *folded, bool quietly)
 	const Counts *b = &folded->counts;
 	bool		same;
 
-	refer_to(running, b->half_lives);
-	refer_to(folded, a->half_lives);
+	totals_refer_to(running, b->half_lives);
+	totals_refer_to(folded, a->half_lives);
 	same = same_sum("round", -1, a->decisions, b->decisions, quietly);
 	same &= same_sum("outstanding", -1, a->decisions - a->closed, b->decisions - b->closed, quietly);
 	same &= same_sum("skipped", -1, a->skipped, b->skipped, quietly);

@@ -271,37 +271,13 @@ log_append_expiry(const ExpiryRow *row, RowCheck check, void *context)
  */
 
 /*
- * Find the row of a decision in one of the tables.
- */
-static bool
-begin_row_by_id(RowScan *rows, Oid table, Oid index, Snapshot snapshot, int64 decision_id)
-{
-	ScanKeyData key;
-
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(decision_id));
-	rows_begin(rows, table, index, snapshot, &key, 1);
-	return rows_next(rows);
-}
-
-static double
-float8_or(Datum value, bool isnull, double otherwise)
-{
-	return isnull ? otherwise : DatumGetFloat8(value);
-}
-
-static double
-float8_or_zero(Datum value, bool isnull)
-{
-	return float8_or(value, isnull, 0);
-}
-
-/*
  * Return an arm counted from 0, or -1 for what is not an arm.
  */
 static int32
-arm_or_none(Datum value, bool isnull)
+arm_or_none(const TupleTableSlot *slot, int attno)
 {
-	int32		arm = isnull ? 0 : DatumGetInt32(value);
+	int32		arm = slot->tts_isnull[attno - 1] ? 0 :
+		DatumGetInt32(slot->tts_values[attno - 1]);
 
 	return arm > 0 ? arm - 1 : -1;
 }
@@ -330,16 +306,12 @@ read_decision(TupleTableSlot *slot, DecisionRow *row)
 	row->xact = read_xact(values[Anum_decision_xact - 1]);
 	row->subject = NULL;
 	ticket->round = DatumGetInt64(values[Anum_decision_round - 1]);
-	ticket->arm = arm_or_none(values[Anum_decision_arm - 1],
-							  nulls[Anum_decision_arm - 1]);
+	ticket->arm = arm_or_none(slot, Anum_decision_arm);
 	ticket->probability = DatumGetFloat8(values[Anum_decision_probability - 1]);
 	ticket->gamma = DatumGetFloat8(values[Anum_decision_gamma - 1]);
-	ticket->z = float8_or_zero(values[Anum_decision_z - 1],
-							   nulls[Anum_decision_z - 1]);
-	ticket->m = float8_or_zero(values[Anum_decision_m - 1],
-							   nulls[Anum_decision_m - 1]);
-	ticket->mass = float8_or(values[Anum_decision_mass - 1],
-							 nulls[Anum_decision_mass - 1], 1);
+	ticket->z = float8_or(slot, Anum_decision_z, 0);
+	ticket->m = float8_or(slot, Anum_decision_m, 0);
+	ticket->mass = float8_or(slot, Anum_decision_mass, 1);
 }
 
 void
@@ -357,25 +329,16 @@ log_read_feedback(TupleTableSlot *slot, FeedbackRow *row)
 	row->received_at = DatumGetTimestampTz(values[Anum_feedback_received_at - 1]);
 	row->settled_by = nulls[Anum_feedback_loss - 1] ? SETTLED_BY_SKIPPING :
 		!nulls[Anum_feedback_expired - 1] ? SETTLED_BY_EXPIRY : SETTLED_BY_FEEDBACK;
-	row->loss = float8_or_zero(values[Anum_feedback_loss - 1],
-							   nulls[Anum_feedback_loss - 1]);
-	row->probability = float8_or_zero(values[Anum_feedback_probability - 1],
-									  nulls[Anum_feedback_probability - 1]);
+	row->loss = float8_or(slot, Anum_feedback_loss, 0);
+	row->probability = float8_or(slot, Anum_feedback_probability, 0);
 	terms->delay = DatumGetInt64(values[Anum_feedback_delay - 1]);
-	terms->arm = arm_or_none(values[Anum_feedback_arm - 1],
-							 nulls[Anum_feedback_arm - 1]);
-	terms->estimate = float8_or_zero(values[Anum_feedback_estimate - 1],
-									 nulls[Anum_feedback_estimate - 1]);
-	terms->expected = float8_or_zero(values[Anum_feedback_expected - 1],
-									 nulls[Anum_feedback_expected - 1]);
-	terms->lbck = float8_or_zero(values[Anum_feedback_lbck - 1],
-								 nulls[Anum_feedback_lbck - 1]);
-	terms->baseline = float8_or_zero(values[Anum_feedback_baseline - 1],
-									 nulls[Anum_feedback_baseline - 1]);
-	terms->mass = float8_or(values[Anum_feedback_mass - 1],
-							nulls[Anum_feedback_mass - 1], 1);
-	row->decided_at = nulls[Anum_feedback_decided_at - 1] ? DT_NOBEGIN :
-		DatumGetTimestampTz(values[Anum_feedback_decided_at - 1]);
+	terms->arm = arm_or_none(slot, Anum_feedback_arm);
+	terms->estimate = float8_or(slot, Anum_feedback_estimate, 0);
+	terms->expected = float8_or(slot, Anum_feedback_expected, 0);
+	terms->lbck = float8_or(slot, Anum_feedback_lbck, 0);
+	terms->baseline = float8_or(slot, Anum_feedback_baseline, 0);
+	terms->mass = float8_or(slot, Anum_feedback_mass, 1);
+	row->decided_at = time_or_never(slot, Anum_feedback_decided_at);
 	row->xact = read_xact(values[Anum_feedback_xact - 1]);
 }
 
@@ -397,7 +360,6 @@ void
 log_read_expiry(TupleTableSlot *slot, ExpiryRow *row)
 {
 	Datum	   *values = slot->tts_values;
-	bool	   *nulls = slot->tts_isnull;
 	ArrayType  *decisions;
 
 	slot_getallattrs(slot);
@@ -409,8 +371,7 @@ log_read_expiry(TupleTableSlot *slot, ExpiryRow *row)
 	row->received_at = DatumGetTimestampTz(values[Anum_expiry_received_at - 1]);
 	row->xact = read_xact(values[Anum_expiry_xact - 1]);
 	row->loss = DatumGetFloat8(values[Anum_expiry_loss - 1]);
-	row->baseline = float8_or_zero(values[Anum_expiry_baseline - 1],
-								   nulls[Anum_expiry_baseline - 1]);
+	row->baseline = float8_or(slot, Anum_expiry_baseline, 0);
 	decisions = DatumGetArrayTypeP(values[Anum_expiry_decisions - 1]);
 	if (ARR_NDIM(decisions) != 1 || array_contains_nulls(decisions))
 		wrong_array("expiry");
@@ -437,8 +398,7 @@ read_trimmed(TupleTableSlot *slot, TrimmedRow *row)
 	row->longest_delay = (double) DatumGetInt64(values[Anum_trimmed_longest_delay - 1]);
 	row->lbck = DatumGetFloat8(values[Anum_trimmed_lbck - 1]);
 	row->last_decision = DatumGetTimestampTz(values[Anum_trimmed_last_decision - 1]);
-	row->last_feedback = slot->tts_isnull[Anum_trimmed_last_feedback - 1] ? DT_NOBEGIN :
-		DatumGetTimestampTz(values[Anum_trimmed_last_feedback - 1]);
+	row->last_feedback = time_or_never(slot, Anum_trimmed_last_feedback);
 	row->half_lives = DatumGetInt64(values[Anum_trimmed_half_lives - 1]);
 	row->settled = DatumGetFloat8(values[Anum_trimmed_settled - 1]);
 	row->total_loss = DatumGetFloat8(values[Anum_trimmed_total_loss - 1]);
@@ -453,12 +413,41 @@ read_trimmed(TupleTableSlot *slot, TrimmedRow *row)
 	row->sums = (const double *) ARR_DATA_PTR(sums);
 }
 
+typedef union AnyRow
+{
+	DecisionRow decision;
+	FeedbackRow feedback;
+	ExpiryRow	expiry;
+	TrimmedRow	trimmed;
+} AnyRow;
+
+static void
+read_row(LogTable table, TupleTableSlot *slot, AnyRow *row)
+{
+	switch (table)
+	{
+		case LOG_DECISIONS:
+			read_decision(slot, &row->decision);
+			break;
+		case LOG_FEEDBACK:
+			log_read_feedback(slot, &row->feedback);
+			break;
+		case LOG_EXPIRY:
+			log_read_expiry(slot, &row->expiry);
+			break;
+		case LOG_TRIMMED:
+			read_trimmed(slot, &row->trimmed);
+			break;
+	}
+}
+
 static uint64
 index_xact(IndexScanDesc scan)
 {
 	bool		isnull;
+	Datum		xact = index_getattr(scan->xs_itup, 3, scan->xs_itupdesc, &isnull);
 
-	return read_xact(index_getattr(scan->xs_itup, 3, scan->xs_itupdesc, &isnull));
+	return read_xact(xact);
 }
 
 /*
@@ -488,7 +477,7 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 			   table == LOG_DECISIONS ? tables()->decision_log_idx :
 			   table == LOG_FEEDBACK ? tables()->feedback_log_idx :
 			   table == LOG_EXPIRY ? tables()->expiry_log_idx : tables()->trimmed_log_idx,
-			   SnapshotAny, keys, lengthof(keys));
+			   AccessShareLock, SnapshotAny, keys, lengthof(keys));
 	while (index_getnext_tid(rows.scan, ForwardScanDirection) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -496,41 +485,16 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 			continue;
 		while (index_fetch_heap(rows.scan, rows.slot))
 		{
-			MemoryContext old;
-
-			old = MemoryContextSwitchTo(row_context);
-			if (!table_tuple_satisfies_snapshot(rows.table, rows.slot, snapshot))
-				;
-			else if (table == LOG_DECISIONS)
+			if (table_tuple_satisfies_snapshot(rows.table, rows.slot, snapshot))
 			{
-				DecisionRow decision;
+				MemoryContext old = MemoryContextSwitchTo(row_context);
+				AnyRow		row;
 
-				read_decision(rows.slot, &decision);
-				visit(context, &decision);
+				read_row(table, rows.slot, &row);
+				visit(context, &row);
+				MemoryContextSwitchTo(old);
+				MemoryContextReset(row_context);
 			}
-			else if (table == LOG_FEEDBACK)
-			{
-				FeedbackRow feedback;
-
-				log_read_feedback(rows.slot, &feedback);
-				visit(context, &feedback);
-			}
-			else if (table == LOG_EXPIRY)
-			{
-				ExpiryRow	expiry;
-
-				log_read_expiry(rows.slot, &expiry);
-				visit(context, &expiry);
-			}
-			else
-			{
-				TrimmedRow	trimmed;
-
-				read_trimmed(rows.slot, &trimmed);
-				visit(context, &trimmed);
-			}
-			MemoryContextSwitchTo(old);
-			MemoryContextReset(row_context);
 			if (!rows.scan->xs_heap_continue)
 				break;
 		}
@@ -551,8 +515,8 @@ log_scan_newest(int32 bandit_id, int32 epoch, int max, LogVisitor visit, void *c
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(epoch));
-	rows_begin(&rows, tables()->feedback, tables()->feedback_log_idx, SnapshotSelf,
-			   keys, lengthof(keys));
+	rows_begin(&rows, tables()->feedback, tables()->feedback_log_idx, AccessShareLock,
+			   SnapshotSelf, keys, lengthof(keys));
 	while (max-- > 0 && index_getnext_tid(rows.scan, BackwardScanDirection) != NULL)
 	{
 		FeedbackRow row;
@@ -612,8 +576,8 @@ log_begin_walk(int32 bandit_id, int32 epoch, uint64 xact, int64 decision_id,
 		keys[2].sk_strategy = BTGreaterStrategyNumber;
 		keys[2].sk_argument = PointerGetDatum(walk->place);
 	}
-	rows_begin(&walk->rows, tables()->decision, tables()->decision_log_idx, SnapshotSelf,
-			   keys, one_transaction ? 4 : 3);
+	rows_begin(&walk->rows, tables()->decision, tables()->decision_log_idx, AccessShareLock,
+			   SnapshotSelf, keys, one_transaction ? 4 : 3);
 	return walk;
 }
 
@@ -673,10 +637,10 @@ log_find_by_subject(int32 bandit_id, text *subject, DecisionFilter wanted,
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
 	ScanKeyEntryInitialize(&keys[1], 0, 2, BTEqualStrategyNumber, InvalidOid,
 						   C_COLLATION_OID, F_TEXTEQ, PointerGetDatum(subject));
-	rows_begin(&rows, tables()->decision, tables()->decision_subject_idx, SnapshotSelf,
-			   keys, lengthof(keys));
+	rows_begin(&rows, tables()->decision, tables()->decision_subject_idx, AccessShareLock,
+			   SnapshotSelf, keys, lengthof(keys));
 	while (verdict == LOOK_ON &&
-		   index_getnext_slot(rows.scan, BackwardScanDirection, rows.slot))
+		   rows_next_from_end(&rows))
 	{
 		CHECK_FOR_INTERRUPTS();
 		read_decision(rows.slot, row);
@@ -690,9 +654,13 @@ bool
 log_find_decision(int64 decision_id, DecisionRow *row)
 {
 	RowScan		rows;
-	bool		found = begin_row_by_id(&rows, tables()->decision, tables()->decision_pkey,
-										SnapshotSelf, decision_id);
+	ScanKeyData key;
+	bool		found;
 
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(decision_id));
+	rows_begin(&rows, tables()->decision, tables()->decision_pkey, AccessShareLock,
+			   SnapshotSelf, &key, 1);
+	found = rows_next(&rows);
 	if (found)
 		read_decision(rows.slot, row);
 	rows_end(&rows);
@@ -715,7 +683,8 @@ log_visit_decisions(const int64 *ids, int n, Snapshot snapshot, LogVisitor visit
 
 	ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(ids[0]));
 	ScanKeyInit(&keys[1], 1, BTLessEqualStrategyNumber, F_INT8LE, Int64GetDatum(ids[n - 1]));
-	rows_begin(&rows, tables()->decision, tables()->decision_pkey, SnapshotAny, keys, 2);
+	rows_begin(&rows, tables()->decision, tables()->decision_pkey, AccessShareLock,
+			   SnapshotAny, keys, 2);
 	while (i < n)
 	{
 		CHECK_FOR_INTERRUPTS();

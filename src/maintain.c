@@ -5,7 +5,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
@@ -21,15 +20,6 @@ PG_FUNCTION_INFO_V1(bandit_expire);
 PG_FUNCTION_INFO_V1(bandit_trim);
 PG_FUNCTION_INFO_V1(bandit_publish);
 
-static void
-add_bandit_id(void *context, HeapTuple tuple, TupleDesc tupdesc)
-{
-	List	  **ids = context;
-	bool		isnull;
-
-	*ids = lappend_int(*ids, DatumGetInt32(heap_getattr(tuple, 1, tupdesc, &isnull)));
-}
-
 /*
  * Return the identifiers of the bandit in the first argument or, if that is
  * null, of all that the given statement finds and the user may use.
@@ -44,7 +34,7 @@ argument_bandits(FunctionCallInfo fcinfo, const char *sql)
 	if (!PG_ARGISNULL(0))
 		return list_make1_int(bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_USE)->bandit_id);
 
-	(void) run_as_owner(sql, 0, NULL, NULL, NULL, add_bandit_id, &all);
+	(void) run_as_owner(sql, 0, NULL, NULL, NULL, add_integer, &all);
 	foreach(lc, all)
 	{
 		const Bandit *bandit = bandit_by_id(lfirst_int(lc));

@@ -65,6 +65,21 @@ reserve(Moment *moment, int n)
 }
 
 /*
+ * Let a transaction be one that runs.
+ */
+static void
+add_running(Moment *moment, uint64 xact)
+{
+	int			place = moment_first_running(moment, xact);
+
+	reserve(moment, moment->nrunning + 1);
+	memmove(moment->running + place + 1, moment->running + place,
+			(moment->nrunning - place) * sizeof(uint64));
+	moment->running[place] = xact;
+	moment->nrunning++;
+}
+
+/*
  * Set a moment to that of a snapshot, which was taken just now.
  *
  * A snapshot does not list one's own transaction, a moment does: it runs.
@@ -90,7 +105,7 @@ moment_of_snapshot(Moment *moment, Snapshot snapshot)
 	moment->next = widen(snapshot->xmax, next);
 	qsort(moment->running, n, sizeof(uint64), compare_xacts);
 	if (mine != 0 && mine < moment->next)
-		moment_add_running(moment, mine);
+		add_running(moment, mine);
 }
 
 /*
@@ -102,21 +117,6 @@ moment_set_running(Moment *moment, const void *running, int nrunning)
 	reserve(moment, nrunning);
 	memcpy(moment->running, running, sizeof(uint64) * nrunning);
 	moment->nrunning = nrunning;
-}
-
-/*
- * Let a transaction be one that runs.
- */
-void
-moment_add_running(Moment *moment, uint64 xact)
-{
-	int			place = moment_first_running(moment, xact);
-
-	reserve(moment, moment->nrunning + 1);
-	memmove(moment->running + place + 1, moment->running + place,
-			(moment->nrunning - place) * sizeof(uint64));
-	moment->running[place] = xact;
-	moment->nrunning++;
 }
 
 /*

@@ -24,7 +24,6 @@ typedef struct Moment
 extern void moment_init(Moment *moment);
 extern void moment_of_snapshot(Moment *moment, Snapshot snapshot);
 extern void moment_set_running(Moment *moment, const void *running, int nrunning);
-extern void moment_add_running(Moment *moment, uint64 xact);
 extern void moment_reach(Moment *moment, uint64 xact);
 extern int	moment_first_running(const Moment *moment, uint64 from);
 extern uint64 full_xid(TransactionId xid);

@@ -18,14 +18,18 @@
 #include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
 #include "node.h"
 #include "tables.h"
 
+/* Milliseconds since 2000-01-01 UTC are above this; numbers of decisions are below. */
+#define CLOCK_BEGAN	(INT64CONST(1) << 39)
+
 /*
  * Return the last identifier that a sequence has given out.
  */
-int64
+static int64
 last_id(Oid sequence_id)
 {
 	Relation	rel = relation_open(sequence_id, AccessShareLock);
@@ -108,16 +112,34 @@ skip_ids(Oid sequence_id, int64 id)
 }
 
 /*
- * Make this server another node, whose identifiers have not been used.  That is not
- * undone by a rollback: somebody may have got one meanwhile.
+ * Return the first identifier of a node that has no decisions here.  It may have had
+ * some, which were dropped with their bandit, and whose identifiers somebody may still
+ * have.  As long as the numbers of this server have only grown, it has not.  Otherwise
+ * begin with the time in milliseconds, and go on like that.
+ */
+static int64
+first_id(int node, int64 last)
+{
+	int64		first = (int64) node << NODE_SHIFT;
+	int64		n = last & ((INT64CONST(1) << NODE_SHIFT) - 1);
+
+	return node > node_of_id(last) && n < CLOCK_BEGAN ? first + 1 :
+		first + GetCurrentTimestamp() / 1000;
+}
+
+/*
+ * Make this server another node, and go on after the last identifier of that node, if
+ * there is one.  That is not undone by a rollback: somebody may have got one meanwhile.
  */
 void
-set_own_node(int node)
+set_own_node(int node, int64 last)
 {
 	Oid			sequence_id = tables()->decision_id_seq;
 	LOCKTAG		tag = lock_sequence(sequence_id);
 
-	if (node != own_node())
-		set_sequence(sequence_id, ((int64) node << NODE_SHIFT) + 1, false);
+	if (node != own_node() && last != 0)
+		set_sequence(sequence_id, last, true);
+	else if (node != own_node())
+		set_sequence(sequence_id, first_id(node, last_id(sequence_id)), false);
 	(void) LockRelease(&tag, ExclusiveLock, false);
 }

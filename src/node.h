@@ -23,9 +23,8 @@ node_of_decision(int64 decision_id)
 	return decision_id > 0 && node <= MAX_NODE ? (int) node : -1;
 }
 
-extern int64 last_id(Oid sequence_id);
 extern int	own_node(void);
 extern void skip_ids(Oid sequence_id, int64 id);
-extern void set_own_node(int node);
+extern void set_own_node(int node, int64 last);
 
 #endif							/* DEXP3_NODE_H */

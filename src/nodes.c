@@ -9,6 +9,7 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 #include "arguments.h"
 #include "bandit.h"
@@ -42,7 +43,7 @@ put_node(ReturnSetInfo *rsinfo, int node, bool own, int epoch, const Counts *cou
 	values[4] = Int64GetDatum(counts->closed);
 	values[5] = Float8GetDatum(losses);
 	values[6] = TimestampTzGetDatum(written_at);
-	nulls[6] = written_at == DT_NOBEGIN;
+	nulls[6] = TIMESTAMP_NOT_FINITE(written_at);
 	values[7] = BoolGetDatum(does_count);
 	nulls[8] = why == NULL;
 	values[8] = why == NULL ? (Datum) 0 : CStringGetTextDatum(why);
@@ -97,7 +98,7 @@ dexp3_node_totals(PG_FUNCTION_ARGS)
 	UnregisterSnapshot(snapshot);
 	if (component_find_newest(listing.bandit->name, listing.own_node, FORGOTTEN_ROWS,
 							  &version, &strangers))
-		warning = "another server has published as the same node";
+		warning = "another server has published as the same node, or this one before it was restored";
 	(void) component_find_newest(listing.bandit->name, listing.own_node, VALID_ROWS,
 								 &version, &written_at);
 	put_node(listing.rsinfo, listing.own_node, true, listing.bandit->epoch,

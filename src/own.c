@@ -25,6 +25,7 @@
 #include "common/hashfn.h"
 #include "utils/memutils.h"
 
+#include "foreign.h"
 #include "own.h"
 
 /* The sums of an arm. */
@@ -91,7 +92,7 @@ static bool all_disturbed = false;
 /* Which log the sums are of, see log_lock(); 0 if there are none yet. */
 static uint64 log_identity = 0;
 
-/* For which bandits rows of other servers have come, see shared_arrival_slot(). */
+/* For which bandits rows of other servers have come, see foreign_slot(). */
 static uint64 arrived[NUM_ARRIVAL_SLOTS / 64];
 static bool any_arrived = false;
 
@@ -145,7 +146,7 @@ current_sums(int32 bandit_id, int32 epoch)
 
 	if (bandits == NULL)
 	{
-		shared_attach();
+		entries_attach();
 		bandits = own_bandits_create(TopTransactionContext, 1, NULL);
 	}
 	bandit = own_bandits_insert(bandits, key_of(bandit_id, epoch), &found);
@@ -296,6 +297,7 @@ own_note_expiry(int32 bandit_id, int32 epoch, TimestampTz after)
 {
 	OwnBandit  *bandit = find_bandit(bandit_id, epoch);
 
+	Assert(bandit != NULL);
 	bandit->expires_after = Min(bandit->expires_after, after);
 }
 
@@ -416,7 +418,7 @@ own_expects_changes(void)
 void
 own_disturb_all(void)
 {
-	shared_attach();
+	entries_attach();
 	all_disturbed = true;
 }
 
@@ -471,7 +473,7 @@ own_disturb(int32 bandit_id, int32 epoch)
 		own_disturb_all();
 		return;
 	}
-	shared_attach();
+	entries_attach();
 	disturbed[ndisturbed++] = key_of(bandit_id, epoch);
 }
 
@@ -486,7 +488,7 @@ own_disturb(int32 bandit_id, int32 epoch)
 static void
 note_slot(int slot)
 {
-	shared_attach();
+	entries_attach();
 	arrived[slot / 64] |= UINT64CONST(1) << (slot % 64);
 	any_arrived = true;
 }
@@ -500,7 +502,7 @@ has_slot(int slot)
 void
 own_note_arrival(const text *bandit)
 {
-	note_slot(shared_arrival_slot(bandit));
+	note_slot(foreign_slot(bandit));
 }
 
 void
@@ -513,7 +515,7 @@ own_note_arrival_for_all(void)
 bool
 own_has_arrival(const text *bandit)
 {
-	return any_arrived && has_slot(shared_arrival_slot(bandit));
+	return any_arrived && has_slot(foreign_slot(bandit));
 }
 
 static void
@@ -522,7 +524,7 @@ count_arrivals(void)
 	for (int slot = 0; slot < NUM_ARRIVAL_SLOTS && any_arrived; slot++)
 	{
 		if (has_slot(slot))
-			shared_note_arrival(slot);
+			foreign_note_arrival(slot);
 	}
 }
 
@@ -553,7 +555,7 @@ share_bandit(const OwnBandit *bandit, uint64 xact)
 		if (!shared_add_arm(entry, own->arm, own->sums, scale))
 			return;
 	}
-	shared_unlock(entry);
+	entry_unlock(entry);
 }
 
 /*
@@ -566,9 +568,9 @@ share(void *argument pg_attribute_unused())
 	own_bandits_iterator iterator;
 	OwnBandit  *bandit;
 
-	if (all_disturbed || !shared_is_attached())
+	if (all_disturbed || !entries_are_attached())
 	{
-		shared_invalidate_all();
+		entries_invalidate();
 		return;
 	}
 	for (int i = 0; i < ndisturbed; i++)
@@ -605,14 +607,14 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 			break;
 		case XACT_EVENT_PREPARE:
 			if (ndisturbed > 0 || all_disturbed || any_arrived)
-				shared_note_prepared(GetTopTransactionIdIfAny());
+				entries_note_prepared(GetTopTransactionIdIfAny());
 			forget_all();
 			break;
 		case XACT_EVENT_COMMIT:
 			/* nothing may fail any more: if it does, all sums are made anew */
 			if ((bandits != NULL || ndisturbed > 0 || all_disturbed) &&
-				!shared_without_failing(share, NULL))
-				shared_invalidate_all();
+				!entries_without_failing(share, NULL))
+				entries_invalidate();
 			count_arrivals();
 			forget_all();
 			break;

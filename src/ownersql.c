@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -21,8 +22,8 @@
  * and return how many rows it affected.  It sees what has been committed by now,
  * as look-ups of bandits do, whatever the isolation level.
  *
- * Each row of the result is visited in the caller's memory context, but must be
- * copied if it is to be kept.
+ * Each row of the result, if it has any, is visited in the caller's memory context, but
+ * must be copied if it is to be kept.
  */
 uint64
 run_as_owner(const char *sql, int nargs, Oid *types, Datum *values,
@@ -53,7 +54,7 @@ run_as_owner(const char *sql, int nargs, Oid *types, Datum *values,
 							 InvalidSnapshot, false, true, 0) < 0)
 		elog(ERROR, "could not execute: %s", sql);
 	processed = SPI_processed;
-	for (uint64 i = 0; visit != NULL && i < processed; i++)
+	for (uint64 i = 0; visit != NULL && SPI_tuptable != NULL && i < processed; i++)
 	{
 		MemoryContext spi = MemoryContextSwitchTo(caller);
 
@@ -65,4 +66,22 @@ run_as_owner(const char *sql, int nargs, Oid *types, Datum *values,
 	AtEOXact_GUC(false, nest_level);
 	SetUserIdAndSecContext(user, security);
 	return processed;
+}
+
+void
+add_integer(void *context, HeapTuple tuple, TupleDesc tupdesc)
+{
+	List	  **list = context;
+	bool		isnull;
+
+	*list = lappend_int(*list, DatumGetInt32(heap_getattr(tuple, 1, tupdesc, &isnull)));
+}
+
+void
+keep_row(void *context, HeapTuple tuple, TupleDesc tupdesc)
+{
+	KeptRow    *row = context;
+
+	Assert(tupdesc->natts <= MAX_KEPT_COLUMNS);
+	heap_deform_tuple(heap_copytuple(tuple), tupdesc, row->values, row->nulls);
 }

@@ -92,7 +92,7 @@ static const char *const style =
 " --bar: #2f8fd0; --warn: #ffb366;\n"
 " --c1: #2f8fd0; --c7: #f0e442 }\n"
 "}\n"
-"body { margin: 0 auto; padding: 1rem; max-width: 66rem; color: var(--text); background: var(--page);"
+"body { margin: 0 auto; padding: 1rem; max-width: 72rem; color: var(--text); background: var(--page);"
 " font: 16px/1.5 system-ui, 'Segoe UI', Roboto, sans-serif }\n"
 "h1 { margin: 0.5rem 0 0; font-size: 1.6rem; line-height: 1.25; overflow-wrap: anywhere }\n"
 "h2 { margin: 2rem 0 0.5rem; font-size: 1.15rem }\n"
@@ -104,20 +104,23 @@ static const char *const style =
 "dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: 0.75rem 1rem; margin: 0 }\n"
 "dt { color: var(--muted); font-size: 0.8rem }\n"
 "dd { margin: 0; font-size: 1.15rem; font-variant-numeric: tabular-nums }\n"
-"table { border-collapse: collapse; width: 100%; font-size: 0.95rem; font-variant-numeric: tabular-nums }\n"
-"caption { text-align: left; color: var(--muted); font-size: 0.875rem; padding-bottom: 0.25rem }\n"
+"table { border-spacing: 0; width: 100%; font-size: 0.95rem; font-variant-numeric: tabular-nums }\n"
+"caption { position: sticky; left: 0; max-width: calc(100vw - 4.25rem); text-align: left; color: var(--muted);"
+" font-size: 0.875rem; padding-bottom: 0.25rem }\n"
 "th, td { padding: 0.3rem 0.9rem 0.3rem 0; border-top: 1px solid var(--line); text-align: left;"
 " vertical-align: baseline; white-space: nowrap }\n"
 "th:last-child, td:last-child { padding-right: 0 }\n"
 "thead th { border-top: 0; color: var(--muted); font-size: 0.8rem; font-weight: 600; vertical-align: bottom;"
 " white-space: normal }\n"
-"tbody th { font-weight: 600; white-space: normal; overflow-wrap: anywhere; min-width: 7rem }\n"
+"tbody th { font-weight: 600 }\n"
+"tbody th, .name { white-space: normal; overflow-wrap: anywhere; min-width: 7rem }\n"
+"th:first-child { position: sticky; left: 0; max-width: 40vw; background: var(--card) }\n"
 ".n { text-align: right }\n"
 ".bar { display: block; height: 4px; border-radius: 2px; background: var(--bar); min-width: 1px; margin-left: auto }\n"
 ".shares { display: flex; height: 12px; width: 7rem; border-radius: 3px; overflow: hidden; background: var(--line) }\n"
 ".range { position: relative; display: block; height: 6px; margin-top: 2px; min-width: 8rem;"
 " border-radius: 3px; background: var(--line) }\n"
-"ul { margin: 0; padding-left: 1.1rem }\n"
+"ul { margin: 0; padding-left: 1.1rem; overflow-wrap: anywhere }\n"
 ".problem { color: var(--warn); font-weight: 600 }\n"
 ".range span { position: absolute; height: 6px; border-radius: 3px; background: var(--bar); min-width: 2px }\n"
 "figure { margin: 1rem 0 0 }\n"
@@ -151,8 +154,14 @@ add_name(HtmlPage *page, const text *name, int width)
 static char *
 number_html(double number)
 {
-	double		digits = number == 0 ? 0 : floor(log10(fabs(number)));
+	double		digits;
 
+	/* less is what rounding has left of 0 */
+	if (fabs(number) < 1e-12)
+		number = 0;
+	if (number != 0 && fabs(number) < 1e-6)
+		return psprintf("%.3g", number);
+	digits = number == 0 ? 0 : floor(log10(fabs(number)));
 	return number_label(number, pow(10, fmin(fmax(digits - 2, -6), 0)));
 }
 
@@ -176,9 +185,9 @@ begin_card(HtmlPage *page, const char *heading)
 {
 	/* who cannot use a mouse must be able to scroll it */
 	appendStringInfo(&page->html,
-					 "<section aria-label=\"%s\">\n<h2>%s</h2>\n"
+					 "<section>\n<h2>%s</h2>\n"
 					 "<div class=\"card\" tabindex=\"0\" role=\"group\" aria-label=\"%s\">\n",
-					 heading, heading, heading);
+					 heading, heading);
 }
 
 static void
@@ -384,7 +393,8 @@ add_table(HtmlPage *page, const char *caption, const Field *fields, int nfields)
 			FieldKind	kind = fields[i].kind;
 
 			add(page, i == 0 ? "<th scope=\"row\">" :
-				IS_NUMBER(kind) ? "<td class=\"n\">" : "<td>");
+				IS_NUMBER(kind) ? "<td class=\"n\">" :
+				kind == FIELD_NAME ? "<td class=\"name\">" : "<td>");
 			add_field(page, kind, row, column++);
 			add(page, i == 0 ? "</th>" : "</td>");
 			if (kind == FIELD_INTERVAL)
@@ -401,6 +411,21 @@ add_table(HtmlPage *page, const char *caption, const Field *fields, int nfields)
 		add(page, "</tr>\n");
 	}
 	add(page, "</tbody>\n</table>\n");
+}
+
+/*
+ * Add a card with a table of what a query finds, if there is anything.
+ */
+static void
+add_table_card(HtmlPage *page, const char *heading, const char *sql, text *bandit, int limit,
+			   const char *caption, const Field *fields, int nfields)
+{
+	run_query(page, sql, bandit, limit);
+	if (SPI_processed == 0)
+		return;
+	begin_card(page, heading);
+	add_table(page, caption, fields, nfields);
+	end_card(page);
 }
 
 /*
@@ -438,8 +463,9 @@ add_advice(HtmlPage *page)
 /* The mean outcome of bandit o.bandit, in the unit of its goal, as the report has it. */
 #define MEAN_OUTCOME \
 "  CROSS JOIN LATERAL (" \
-"   SELECT sum(CASE unit WHEN 'reward' THEN mean_reward ELSE mean_loss END * (settled - left_out))" \
-"    / nullif(sum((settled - left_out)::float8), 0) AS mean" \
+"   SELECT dexp3.ratio(" \
+"    sum(CASE unit WHEN 'reward' THEN mean_reward ELSE mean_loss END * (settled - left_out))," \
+"    sum((settled - left_out)::float8)) AS mean" \
 "   FROM %s.bandit_report(o.bandit)) m"
 
 /* ----------
@@ -532,7 +558,7 @@ static const Field nodes[] = {
 	{"server", FIELD_TEXT},
 	{"decisions", FIELD_COUNT},
 	{"with outcome", FIELD_COUNT},
-	{"published before", FIELD_TEXT},
+	{"age of its sums", FIELD_TEXT},
 	{"counts here", FIELD_TEXT},
 };
 
@@ -552,6 +578,7 @@ write_bandit(HtmlPage *page, text *name)
 	bool		self_tuned = bandit->params.algorithm == SELF_TUNED;
 	bool		shared = bandit->shared;
 	int			narms = bandit->params.arms;
+	int64		decisions;
 	int64		left_out;
 	bool		isnull;
 
@@ -567,6 +594,7 @@ write_bandit(HtmlPage *page, text *name)
 
 	begin_card(page, "At a glance");
 	run_query(page, facts_query, name, 1);
+	decisions = DatumGetInt64(value(0, 1, &isnull));
 	add_facts(page, facts, lengthof(facts));
 	end_card(page);
 
@@ -587,15 +615,13 @@ write_bandit(HtmlPage *page, text *name)
 	end_card(page);
 
 	if (shared)
-	{
-		begin_card(page, "Servers");
-		run_query(page, nodes_query, name, MAX_NODES);
-		add_table(page, "The servers that share the bandit; everything else here but the arms is about this one",
-				  nodes, lengthof(nodes));
-		end_card(page);
-	}
+		add_table_card(page, "Servers", nodes_query, name, MAX_NODES,
+					   "The servers that share the bandit; everything else here but the arms is about this one",
+					   nodes, lengthof(nodes));
 
-	add(page, "<section aria-label=\"Pictures\">\n<h2>In the course of time</h2>\n");
+	if (decisions == 0)
+		return;
+	add(page, "<section>\n<h2>In the course of time</h2>\n");
 	add_chart(page, name, "share", "Shares");
 	add_chart(page, name, "loss", page->reward ? "Rewards" : "Losses");
 	if (self_tuned)
@@ -603,20 +629,11 @@ write_bandit(HtmlPage *page, text *name)
 	add_chart(page, name, "delay", "Delays");
 	add(page, "</section>\n");
 
-	run_query(page, delays_query, name, MAX_DELAYS);
-	if (SPI_processed > 0)
-	{
-		begin_card(page, "How long feedback takes");
-		add_table(page, "The newest feedback came within so many decisions, and within this time", delays, lengthof(delays));
-		end_card(page);
-	}
-	run_query(page, pending_query, name, MAX_PENDING);
-	if (SPI_processed > 0)
-	{
-		begin_card(page, "Open decisions");
-		add_table(page, "By how long their feedback has been waited for", pending, lengthof(pending));
-		end_card(page);
-	}
+	add_table_card(page, "How long feedback takes", delays_query, name, MAX_DELAYS,
+				   "The newest feedback came within so many decisions, and within this time",
+				   delays, lengthof(delays));
+	add_table_card(page, "Open decisions", pending_query, name, MAX_PENDING,
+				   "By how long their feedback has been waited for", pending, lengthof(pending));
 }
 
 /* ----------
@@ -627,7 +644,7 @@ write_bandit(HtmlPage *page, text *name)
 static const char *const glance_query =
 "SELECT o.bandit, p.best, p.share, p.shares, o.rounds, o.open,"
 "  m.mean, coalesce(b.goal, 'loss'),"
-"  o.regret_estimate / nullif(o.rounds * (b.loss_range[2] - b.loss_range[1]), 0),"
+"  dexp3.ratio(o.regret_estimate, o.rounds * (b.loss_range[2] - b.loss_range[1])),"
 "  to_char(o.last_feedback, 'YYYY-MM-DD HH24:MI'), o.algorithm"
 " FROM dexp3.overview o JOIN dexp3.bandit b ON b.name = o.bandit"
 MEAN_OUTCOME
@@ -666,8 +683,10 @@ write_all(HtmlPage *page)
 	bandits = DatumGetInt64(value(0, 1, &isnull));
 
 	begin_page(page, "Bandits");
-	appendStringInfo(&page->html, "<h1>Bandits</h1>\n<p class=\"muted\">%s of them</p>\n",
-					 bandits == 0 ? "none" : number_label((double) bandits, 1));
+	appendStringInfo(&page->html, "<h1>Bandits</h1>\n<p class=\"muted\">%s</p>\n",
+					 bandits == 0 ? "none yet" :
+					 bandits == 1 ? "one bandit" :
+					 psprintf("%s bandits", number_label((double) bandits, 1)));
 	if (bandits == 0)
 		return;
 	run_query(page, all_advice_query, NULL, MAX_ADVICE);

@@ -59,7 +59,7 @@ int *
 delays_of_array(ArrayType *array)
 {
 	int			n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	const bits8 *bitmap = ARR_NULLBITMAP(array);
+	const uint8 *bitmap = ARR_NULLBITMAP(array);
 	const int32 *next = (const int32 *) ARR_DATA_PTR(array);
 	int		   *delays;
 

@@ -16,6 +16,7 @@
 #include "utils/snapmgr.h"
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 #include "arguments.h"
 #include "bandit.h"

@@ -132,41 +132,21 @@ compare(FunctionCallInfo fcinfo)
 				  role_name(DatumGetRoleP(PG_GETARG_DATUM(1))));
 }
 
-Datum
-dexp3_role_eq(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(compare(fcinfo) == 0);
+/* NOLINTBEGIN(bugprone-macro-parentheses): operators have none */
+#define COMPARISON(name, operator) \
+Datum \
+dexp3_role_##name(PG_FUNCTION_ARGS) \
+{ \
+	PG_RETURN_BOOL(compare(fcinfo) operator 0); \
 }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
-Datum
-dexp3_role_ne(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(compare(fcinfo) != 0);
-}
-
-Datum
-dexp3_role_lt(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(compare(fcinfo) < 0);
-}
-
-Datum
-dexp3_role_le(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(compare(fcinfo) <= 0);
-}
-
-Datum
-dexp3_role_gt(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(compare(fcinfo) > 0);
-}
-
-Datum
-dexp3_role_ge(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(compare(fcinfo) >= 0);
-}
+COMPARISON(eq, ==)
+COMPARISON(ne, !=)
+COMPARISON(lt, <)
+COMPARISON(le, <=)
+COMPARISON(gt, >)
+COMPARISON(ge, >=)
 
 Datum
 dexp3_role_cmp(PG_FUNCTION_ARGS)

@@ -4,23 +4,29 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "executor/executor.h"
+#include "utils/snapmgr.h"
 
 #include "compat.h"
 #include "rowscan.h"
 #include "tables.h"
 
 /*
- * Begin a scan.  The log's tables must have been locked, with log_lock(), or be
- * looked at for a row that may as well be gone.
+ * Begin a scan.  The keys have the numbers of columns of the index.  The log's tables
+ * must have been locked, with log_lock(), or be looked at for a row that may as well be
+ * gone.
  */
 void
-rows_begin(RowScan *rows, Oid table, Oid index, Snapshot snapshot, ScanKey keys, int nkeys)
+rows_begin(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode, Snapshot snapshot,
+		   ScanKey keys, int nkeys)
 {
-	rows->table = table_open_checked(table, AccessShareLock);
-	rows->index = index_open(index, AccessShareLock);
+	rows->lockmode = lockmode;
+	rows->table = table_open_checked(table, lockmode);
+	rows->index = index_open(index, lockmode);
 	rows->slot = MakeSingleTupleTableSlot(RelationGetDescr(rows->table),
 										  table_slot_callbacks(rows->table));
 	rows->scan = BeginIndexScan(rows->table, rows->index, snapshot, nkeys);
@@ -46,11 +52,40 @@ rows_next(RowScan *rows)
 	return index_getnext_slot(rows->scan, ForwardScanDirection, rows->slot);
 }
 
+/*
+ * The same, if the scan is to begin at the end.
+ */
+bool
+rows_next_from_end(RowScan *rows)
+{
+	return index_getnext_slot(rows->scan, BackwardScanDirection, rows->slot);
+}
+
+/*
+ * Delete the row that was fetched, unless somebody else is just doing so.  One that this
+ * very command has written cannot be deleted by it, and stays.
+ */
+void
+rows_delete(RowScan *rows)
+{
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(rows->slot, false, NULL);
+
+	if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(tuple->t_data)) &&
+		HeapTupleHeaderGetRawCommandId(tuple->t_data) >= GetCurrentCommandId(false))
+		return;
+	DeleteTuple(rows->table, &tuple->t_self, SnapshotSelf);
+}
+
+/*
+ * End a scan.  A lock to write is kept until the end of the transaction.
+ */
 void
 rows_end(RowScan *rows)
 {
+	LOCKMODE	unlock = rows->lockmode == AccessShareLock ? AccessShareLock : NoLock;
+
 	index_endscan(rows->scan);
 	ExecDropSingleTupleTableSlot(rows->slot);
-	index_close(rows->index, AccessShareLock);
-	table_close(rows->table, AccessShareLock);
+	index_close(rows->index, unlock);
+	table_close(rows->table, unlock);
 }

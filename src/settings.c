@@ -11,31 +11,35 @@
 #include "utils/timestamp.h"
 
 #include "arguments.h"
-#include "bandit.h"
 #include "clock.h"
 #include "settings.h"
 
 /*
- * Read a span of time that may be null and must not be negative, nor reach back
- * beyond the beginning of time.
+ * Check a span of time, which may be null.  It must not be negative, nor reach back
+ * beyond the beginning of time, which is in the year 4713 BC.
  */
 void
 check_interval(FunctionCallInfo fcinfo, int n, const char *name)
 {
 	Interval	zero = {0};
+	Interval	longest = {.month = 6000 * MONTHS_PER_YEAR};
+	Datum		span;
 
 	if (PG_ARGISNULL(n))
 		return;
-	(void) DirectFunctionCall2(timestamptz_mi_interval,
-							   TimestampTzGetDatum(time_of_action()),
-							   PG_GETARG_DATUM(n));
-	if (DatumGetBool(DirectFunctionCall2(interval_lt, PG_GETARG_DATUM(n),
-										 IntervalPGetDatum(&zero))))
+	span = PG_GETARG_DATUM(n);
+	if (DatumGetBool(DirectFunctionCall2(interval_lt, span, IntervalPGetDatum(&zero))))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s must not be negative: %s", name,
-						DatumGetCString(DirectFunctionCall1(interval_out,
-															PG_GETARG_DATUM(n))))));
+						DatumGetCString(DirectFunctionCall1(interval_out, span)))));
+	if (DatumGetBool(DirectFunctionCall2(interval_gt, span, IntervalPGetDatum(&longest))))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s must be at most 6,000 years: %s", name,
+						DatumGetCString(DirectFunctionCall1(interval_out, span)))));
+	/* months and days of different signs may still reach too far */
+	(void) time_before_action(DatumGetIntervalP(span));
 }
 
 /*
@@ -57,7 +61,7 @@ argument_loss_range(FunctionCallInfo fcinfo, int n, double *low, double *high)
 	*low = ((double *) ARR_DATA_PTR(array))[0];
 	*high = ((double *) ARR_DATA_PTR(array))[1];
 	/* written so that NaN fails */
-	if (!(*low < *high) || isinf(*high - *low))
+	if (!(*low < *high) || isinf(*low) || isinf(*high))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("loss_range must go from a lower to a higher finite number, not from %s to %s",
@@ -66,7 +70,8 @@ argument_loss_range(FunctionCallInfo fcinfo, int n, double *low, double *high)
 	if (fabs(*low) > BANDIT_MAX_LOSS || fabs(*high) > BANDIT_MAX_LOSS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("loss_range must be between -%g and %g", BANDIT_MAX_LOSS, BANDIT_MAX_LOSS)));
+				 errmsg("loss_range must be between -%g and %g, not from %s to %s", BANDIT_MAX_LOSS,
+						BANDIT_MAX_LOSS, number_text(*low), number_text(*high))));
 }
 
 /*
@@ -101,20 +106,21 @@ check_half_life(FunctionCallInfo fcinfo, int n, const LearnerParams *params)
 }
 
 /*
- * Check what feedback shall be, which may be null.
+ * Read what feedback shall be, which may be null.
  */
-void
-check_goal(FunctionCallInfo fcinfo, int n)
+Goal
+argument_goal(FunctionCallInfo fcinfo, int n)
 {
 	char	   *name;
 	Goal		goal;
 
 	if (PG_ARGISNULL(n))
-		return;
+		return GOAL_NOT_SAID;
 	name = text_to_cstring(PG_GETARG_TEXT_PP(n));
 	if (!goal_by_name(name, &goal))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unknown goal: \"%s\"", name),
 				 errhint("The goals are \"reward\" and \"loss\".")));
+	return goal;
 }

@@ -45,24 +45,6 @@
  */
 
 /*
- * Make sure that a decision which has just been settled is still in the log.
- * Otherwise it had been settled before, and both rows were removed in the very
- * moment between the look at them and now; nobody else could have settled it
- * since.
- */
-static void
-check_still_there(int64 decision_id)
-{
-	DecisionRow row;
-
-	if (!log_find_decision(decision_id, &row))
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not settle decision " INT64_FORMAT ", which was settled and removed from the log by another transaction",
-						decision_id)));
-}
-
-/*
  * Settle a decision that seems to be open, with a loss in the bandit's units
  * unless it is skipped.  Returns false if somebody else has, or is about to.
  */
@@ -72,7 +54,6 @@ settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
 {
 	int			arm = decision->ticket.arm;
 	Ticket		ticket = decision->ticket;
-	DecisionRow still_there;
 	Learner		learner;
 	FeedbackRow row = {
 		.decision_id = decision->decision_id,
@@ -97,13 +78,8 @@ settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
 	row.terms.delay = Max(learner.round - ticket.round, 0);
 	row.round = ticket.round + row.terms.delay;
 
-	/* it may have been settled and removed since we found it */
-	if (bandit->retention != NULL && !log_find_decision(row.decision_id, &still_there))
+	if (!settlement_append(&row, bandit->retention != NULL))
 		return false;
-	if (!settlement_append(&row))
-		return false;
-	if (bandit->retention != NULL)
-		check_still_there(row.decision_id);
 	sums_add_feedback(&row, bandit);
 	if (bandit->needs_frontier)
 		own_note_settled(decision);
@@ -162,14 +138,17 @@ typedef struct Skipping
 static bool
 is_overdue(void *context, int64 round, TimestampTz decided_at pg_attribute_unused())
 {
-	return round < ((const Skipping *) context)->first_in_time;
+	const Skipping *skipping = context;
+
+	return round < skipping->first_in_time;
 }
 
 static bool
 skip(void *context, const DecisionRow *row)
 {
-	return settle_without_feedback(((const Skipping *) context)->bandit, row,
-								   SETTLED_BY_SKIPPING);
+	const Skipping *skipping = context;
+
+	return settle_without_feedback(skipping->bandit, row, SETTLED_BY_SKIPPING);
 }
 
 /*

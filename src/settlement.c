@@ -30,10 +30,17 @@
  * was there, and A is withdrawn; or X was not, and X found A when it looked, and is
  * not definite.  That is why a batch looks for batches first.
  *
+ * Decisions that are removed.  trim.c removes a decision and how it was settled in one
+ * transaction.  So the last look is whether the decision is still there: if it is, how
+ * it was settled was there, too, when the writer looked for that.
+ *
  * Who withdraws: both, if they have seen each other.  A batch gives up and never
  * waits, its writer may try again without the decision.  Feedback waits until a
  * speculative batch has been withdrawn or made definite, which takes no longer than
  * looking at its decisions; its own row stays there, so that the batch sees it.
+ *
+ * Rows that come from elsewhere are compared with what is here before they are
+ * inserted, see arrival.c; they are not meant to come while their bandit is in use.
  */
 #include "postgres.h"
 
@@ -133,7 +140,7 @@ begin_feedback(SettlementLook *look, int64 first, int64 last)
 		rows_begin_again(&look->feedback, keys, 2);
 	else
 		rows_begin(&look->feedback, tables()->feedback, tables()->feedback_pkey,
-				   &look->dirty, keys, 2);
+				   AccessShareLock, &look->dirty, keys, 2);
 	look->in_feedback = true;
 	return rows_next(&look->feedback);
 }
@@ -185,7 +192,7 @@ begin_batches(SettlementLook *look, int32 bandit_id, int32 epoch, int64 decision
 		rows_begin_again(&look->expiry, keys, lengthof(keys));
 	else
 		rows_begin(&look->expiry, tables()->expiry, tables()->expiry_last_idx,
-				   &look->dirty, keys, lengthof(keys));
+				   AccessShareLock, &look->dirty, keys, lengthof(keys));
 	look->in_expiry = true;
 }
 
@@ -259,7 +266,7 @@ settlement_last_in_batch(int32 bandit_id, int32 epoch)
 	int64		last = 0;
 
 	begin_batches(look, bandit_id, epoch, PG_INT64_MIN);
-	if (index_getnext_slot(look->expiry.scan, BackwardScanDirection, look->expiry.slot))
+	if (rows_next_from_end(&look->expiry))
 	{
 		bool		isnull;
 
@@ -331,19 +338,42 @@ settlement_find(const DecisionRow *decision, Settlement *settlement)
 	return status;
 }
 
+/*
+ * Is a decision in a batch?
+ */
+bool
+settlement_is_in_batch(const DecisionRow *decision)
+{
+	SettlementLook *look = settlement_begin_look();
+	Settlement	settlement;
+	bool		covered = find_batch(look, decision->bandit_id, decision->epoch,
+									 decision->decision_id, &settlement);
+
+	settlement_end_look(look);
+	return covered;
+}
+
 /* ----------
  * Settling
  * ----------
  */
+
+/* A row that has been written, but counts for nobody yet. */
+typedef struct NewRow
+{
+	const FeedbackRow *feedback;	/* one of these two */
+	const ExpiryRow *batch;
+	bool		may_be_removed; /* are decisions, after they have been
+								 * settled? */
+} NewRow;
 
 /*
  * Is there no batch that covers the decision of a row of dexp3.feedback?  Feedback
  * waits for one that may be withdrawn.
  */
 static bool
-is_in_no_batch(void *context)
+is_in_no_batch(const FeedbackRow *row)
 {
-	const FeedbackRow *row = context;
 	Settlement	settlement;
 
 	for (;;)
@@ -364,30 +394,12 @@ is_in_no_batch(void *context)
 }
 
 /*
- * Append a row of dexp3.feedback, unless the decision is settled: then return false.
- */
-bool
-settlement_append(const FeedbackRow *row)
-{
-	return log_append_feedback(row, is_in_no_batch, unconstify(FeedbackRow *, row));
-}
-
-typedef struct NewBatch
-{
-	const ExpiryRow *row;
-	bool		may_be_removed;
-} NewBatch;
-
-/*
- * Has a batch no rival: neither another batch, nor a row of dexp3.feedback, nor, where
- * decisions are removed after they have been settled, a decision that is gone?  In
- * this order.
+ * Has a batch no rival: neither another batch, nor a row of dexp3.feedback?  In this
+ * order.
  */
 static bool
-has_no_rival(void *context)
+has_no_rival(const ExpiryRow *row)
 {
-	const NewBatch *new = context;
-	const ExpiryRow *row = new->row;
 	SettlementLook *look = settlement_begin_look();
 	bool		alone = true;
 
@@ -396,13 +408,38 @@ has_no_rival(void *context)
 		alone = look->batch.first_decision == row->first_decision;	/* itself */
 	alone = alone && !any_has_feedback(look, row);
 	settlement_end_look(look);
-	for (int i = 0; alone && new->may_be_removed && i < row->n; i++)
+	return alone;
+}
+
+/*
+ * May a row stay: has it no rival, and then, is each of its decisions still there?
+ */
+static bool
+may_stay(void *context)
+{
+	const NewRow *new = context;
+	const int64 *ids = new->batch ? new->batch->decisions : &new->feedback->decision_id;
+	int			n = new->batch ? new->batch->n : 1;
+	bool		stays = new->batch ? has_no_rival(new->batch) : is_in_no_batch(new->feedback);
+
+	for (int i = 0; stays && new->may_be_removed && i < n; i++)
 	{
 		DecisionRow decision;
 
-		alone = log_find_decision(row->decisions[i], &decision);
+		stays = log_find_decision(ids[i], &decision);
 	}
-	return alone;
+	return stays;
+}
+
+/*
+ * Append a row of dexp3.feedback, unless the decision is settled: then return false.
+ */
+bool
+settlement_append(const FeedbackRow *row, bool may_be_removed)
+{
+	NewRow		new = {.feedback = row,.may_be_removed = may_be_removed};
+
+	return log_append_feedback(row, may_stay, &new);
 }
 
 /*
@@ -412,7 +449,7 @@ has_no_rival(void *context)
 bool
 settlement_append_batch(const ExpiryRow *row, bool may_be_removed)
 {
-	NewBatch	new = {.row = row,.may_be_removed = may_be_removed};
+	NewRow		new = {.batch = row,.may_be_removed = may_be_removed};
 
-	return log_append_expiry(row, has_no_rival, &new);
+	return log_append_expiry(row, may_stay, &new);
 }

@@ -21,6 +21,8 @@
 #include "arguments.h"
 #include "bandit.h"
 #include "compat.h"
+#include "ddl.h"
+#include "foreign.h"
 #include "node.h"
 #include "own.h"
 #include "ownersql.h"
@@ -51,55 +53,108 @@ argument_node(FunctionCallInfo fcinfo, int n)
 	return node;
 }
 
-/*
- * Complain if there are decisions with the identifiers of a node.
- */
 static void
-check_node_is_free(int node)
+take_id(void *context, HeapTuple tuple, TupleDesc tupdesc)
+{
+	bool		isnull;
+	Datum		id = heap_getattr(tuple, 1, tupdesc, &isnull);
+
+	*(int64 *) context = isnull ? 0 : DatumGetInt64(id);
+}
+
+/*
+ * Return the largest identifier that a node has given to a decision of this log, or 0.
+ */
+static int64
+largest_id_of(int node)
 {
 	Oid			types[] = {INT8OID, INT8OID};
 	Datum		values[2];
+	int64		id = 0;
 
 	values[0] = Int64GetDatum((int64) node << NODE_SHIFT);
 	values[1] = Int64GetDatum((int64) (node + 1) << NODE_SHIFT);
-	if (run_as_owner("SELECT FROM dexp3.decision WHERE decision_id >= $1 AND decision_id < $2"
-					 " LIMIT 1", 2, types, values, NULL, NULL, NULL) > 0 ||
-		run_as_owner("SELECT FROM dexp3.trimmed WHERE decisions && int8range($1, $2) LIMIT 1",
-					 2, types, values, NULL, NULL, NULL) > 0)
+	(void) run_as_owner("SELECT greatest((SELECT max(decision_id) FROM dexp3.decision"
+						"  WHERE decision_id >= $1 AND decision_id < $2),"
+						" (SELECT max(upper(decisions * int8multirange(int8range($1, $2)))) - 1"
+						"  FROM dexp3.trimmed WHERE decisions && int8range($1, $2)))",
+						2, types, values, NULL, take_id, &id);
+	return id;
+}
+
+static void
+take_name(void *context, HeapTuple tuple, TupleDesc tupdesc)
+{
+	bool		isnull;
+
+	*(char **) context = TextDatumGetCString(heap_getattr(tuple, 1, tupdesc, &isnull));
+}
+
+/*
+ * Complain if sums count as those of a node: the present one, under which what is in
+ * this log may have been published, or the new one, which may be another server.
+ */
+static void
+check_unpublished(int node, bool present)
+{
+	Oid			types[] = {INT4OID, BOOLOID};
+	Datum		values[2];
+	char	   *bandit = NULL;
+
+	values[0] = Int32GetDatum(node);
+	values[1] = BoolGetDatum(present);
+	if (run_as_owner("SELECT c.bandit FROM dexp3.component c"
+					 " LEFT JOIN dexp3.bandit b ON b.name = c.bandit AND b.epoch = c.epoch"
+					 " WHERE c.node = $1 AND NOT c.forgotten"
+					 " AND (NOT $2 OR b.name IS NOT NULL AND c.rounds > 0)"
+					 " ORDER BY c.bandit COLLATE \"C\" LIMIT 1",
+					 2, types, values, NULL, take_name, &bandit) > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("sums of bandit \"%s\" have been published as those of node %d",
+						bandit, node),
+				 present ?
+				 errdetail("With another number, others would count them twice.") :
+				 errdetail("Each server needs a number of its own, which no other has had."),
+				 present ?
+				 errhint("Begin anew with bandit_reset(); or stop sharing with bandit_share(bandit, false), and let all servers bandit_forget_node(%d).", node) :
+				 errhint("If that server is gone, and its sums need not count any more, let all servers bandit_forget_node(%d).", node)));
+}
+
+/*
+ * Let this server be another node.
+ *
+ * If there are decisions of that node in this log, they have come from elsewhere; then
+ * a server that has made none itself can take the place of the one that made them.
+ */
+static void
+change_node(int present, int node)
+{
+	int64		last_id = largest_id_of(node);
+	Oid			types[] = {INT4OID};
+	Datum		values[1];
+
+	if (last_id == 0)
+		check_unpublished(node, false);
+	else if (node < present || largest_id_of(present) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("node %d has made decisions that are in this log", node),
 				 errhint("Each server needs a number of its own, which no other has had.")));
-}
+	check_unpublished(present, true);
 
-static void
-complain_about_published(void *context, HeapTuple tuple, TupleDesc tupdesc)
-{
-	bool		isnull;
-	int			node = *(const int *) context;
-
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("sums of bandit \"%s\" have been published as those of node %d",
-					TextDatumGetCString(heap_getattr(tuple, 1, tupdesc, &isnull)), node),
-			 errdetail("With another number, others would count them twice."),
-			 errhint("Begin anew with bandit_reset(); or stop sharing with bandit_share(bandit, false), and let all servers bandit_forget_node(%d).", node)));
-}
-
-/*
- * Complain if what is in this log has been published under the present number.
- */
-static void
-check_node_is_unpublished(int node)
-{
-	Oid			types[] = {INT4OID};
-	Datum		values[1];
-
-	values[0] = Int32GetDatum(node);
-	(void) run_as_owner("SELECT c.bandit FROM dexp3.component c"
-						" JOIN dexp3.bandit b ON b.name = c.bandit AND b.epoch = c.epoch"
-						" WHERE c.node = $1 AND NOT c.forgotten AND c.rounds > 0 LIMIT 1",
-						1, types, values, NULL, complain_about_published, &node);
+	/*
+	 * what is left under the present number is empty, and must not replace
+	 * anything
+	 */
+	values[0] = Int32GetDatum(present);
+	(void) run_as_owner("DELETE FROM dexp3.component WHERE node = $1 AND rounds = 0",
+						1, types, values, NULL, NULL, NULL);
+	own_note_arrival_for_all();
+	set_own_node(node, last_id);
+	/* it is so from now on, whatever becomes of this transaction */
+	for (int slot = 0; slot < NUM_ARRIVAL_SLOTS; slot++)
+		foreign_note_arrival(slot);
 }
 
 /*
@@ -121,12 +176,7 @@ bandit_node(PG_FUNCTION_ARGS)
 				 errmsg("permission denied to set the node of this server"),
 				 errhint("That needs the right UPDATE on dexp3.decision_id_seq.")));
 	if (node != present)
-	{
-		check_node_is_free(node);
-		check_node_is_unpublished(present);
-		own_note_arrival_for_all();
-		set_own_node(node);
-	}
+		change_node(present, node);
 	PG_RETURN_INT32(node);
 }
 
@@ -144,15 +194,11 @@ bandit_share(PG_FUNCTION_ARGS)
 	const Bandit *bandit;
 	int32		bandit_id;
 	bool		shared;
-	Oid			types[] = {INT4OID, BOOLOID};
-	Datum		values[2];
 
-	check_may_write("bandit_share()");
-	check_not_null(fcinfo, 0, "bandit");
 	check_not_null(fcinfo, 1, "shared");
-	shared = PG_GETARG_BOOL(1);
-	bandit = bandit_by_name(PG_GETARG_TEXT_PP(0), BANDIT_CHANGE);
+	bandit = bandit_to_change(fcinfo, "bandit_share()");
 	bandit_id = bandit->bandit_id;
+	shared = PG_GETARG_BOOL(1);
 	if (shared && bandit->params.algorithm != SELF_TUNED)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -164,13 +210,10 @@ bandit_share(PG_FUNCTION_ARGS)
 	if (shared == bandit->shared)
 		PG_RETURN_VOID();
 
-	values[0] = Int32GetDatum(bandit_id);
-	values[1] = BoolGetDatum(shared);
-	if (run_as_owner("UPDATE dexp3.bandit SET shared = $2 WHERE bandit_id = $1",
-					 2, types, values, NULL, NULL, NULL) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-				 errmsg("could not change a bandit that is being changed by another transaction")));
+	update_bandit(shared ?
+				  "UPDATE dexp3.bandit_rows SET shared = true WHERE bandit_id = $1" :
+				  "UPDATE dexp3.bandit_rows SET shared = false WHERE bandit_id = $1",
+				  bandit_id, NULL);
 	publish_changed(bandit_id);
 	PG_RETURN_VOID();
 }

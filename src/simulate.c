@@ -9,6 +9,7 @@
 
 #include "funcapi.h"
 #include "utils/array.h"
+#include "utils/tuplestore.h"
 
 #include "arguments.h"
 #include "play.h"

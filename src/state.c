@@ -67,7 +67,7 @@ state_make(const LearnerParams *params, int64 open_nwords)
  * Return the parameters of the state's learner.  They need not have been checked; the
  * state must have its scalars.
  */
-LearnerParams
+static LearnerParams
 state_params(const BanditState *state)
 {
 	LearnerParams params = {

@@ -72,7 +72,6 @@ state_vectors(BanditState *state)
 
 extern BanditState *state_make(const LearnerParams *params, int64 open_nwords);
 extern const char *state_problem(const BanditState *state);
-extern LearnerParams state_params(const BanditState *state);
 extern void state_view(BanditState *state, Learner *learner);
 extern BanditState *state_copy_for_draw(const BanditState *state);
 extern void state_store(BanditState *state, const Learner *learner);

@@ -12,7 +12,6 @@
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "funcapi.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/typcache.h"
 
@@ -216,18 +215,14 @@ bandit_probabilities_of_state(PG_FUNCTION_ARGS)
 	Learner		learner;
 	double	   *weights;
 	double		total;
-	Datum	   *elements;
 
 	state_view(state, &learner);
 	weights = palloc(sizeof(double) * learner.params.arms);
 	total = learner_weights(&learner, learner_step_size(&learner, NO_DELAY, weights),
 							NULL, weights);
-	elements = palloc(sizeof(Datum) * learner.params.arms);
 	for (int i = 0; i < learner.params.arms; i++)
-		elements[i] = Float8GetDatum(weights[i] / total);
-	PG_RETURN_ARRAYTYPE_P(construct_array(elements, learner.params.arms, FLOAT8OID,
-										  sizeof(float8), FLOAT8PASSBYVAL,
-										  TYPALIGN_DOUBLE));
+		weights[i] /= total;
+	PG_RETURN_DATUM(number_array(weights, 1, learner.params.arms));
 }
 
 /*

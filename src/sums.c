@@ -26,6 +26,7 @@
 #include "clock.h"
 #include "component.h"
 #include "fold.h"
+#include "foreign.h"
 #include "log.h"
 #include "own.h"
 #include "sums.h"
@@ -55,22 +56,34 @@ pass_settled(const SharedLog *log, const Totals *totals, Frontier *frontier,
 }
 
 /*
- * Fold the log of a bandit from its newest checkpoint.  If that has no frontier, and the
- * bandit needs one, look for it.  Returns how many events the
+ * Fold the log of a bandit from its newest checkpoint.  Returns how many events the
  * checkpoint covers.
  */
 static int64
-fold(const SharedLog *log, const Bandit *bandit, Snapshot snapshot, const Moment *moment,
-	 bool with_own_rows, Totals *totals, Frontier *frontier)
+fold(const Bandit *bandit, Snapshot snapshot, const Moment *moment, bool with_own_rows,
+	 Totals *totals, Frontier *frontier)
 {
-	int64		checkpoint_events;
-
 	totals_init(totals, NUM_ARM_SUMS, bandit->params.arms);
-	checkpoint_events = fold_log(bandit, FOLD_FROM_CHECKPOINT, snapshot, moment,
-								 with_own_rows, totals, frontier);
-	if (frontier->cursor.xact == 0 && bandit->needs_frontier && !RecoveryInProgress())
-		pass_settled(log, totals, frontier, PG_INT64_MAX);
-	return checkpoint_events;
+	return fold_log(bandit, FOLD_FROM_CHECKPOINT, snapshot, moment, with_own_rows, totals,
+					frontier);
+}
+
+/*
+ * Move the frontier of a checkpoint that covers so many events past what was settled
+ * since.  If there was none, look for it.
+ *
+ * Whoever settles decisions looks at few of them at a time.  If the frontier that it
+ * leaves behind in shared memory were thrown away each time, it would come to the same
+ * settled ones again and again, and not beyond.
+ */
+static void
+follow(const SharedLog *log, const Bandit *bandit, const Totals *totals, Frontier *frontier,
+	   int64 checkpoint_events)
+{
+	if (bandit->needs_frontier && !RecoveryInProgress())
+		pass_settled(log, totals, frontier,
+					 frontier->cursor.xact == 0 ? PG_INT64_MAX :
+					 counts_events(&totals->counts) - checkpoint_events);
 }
 
 /*
@@ -94,7 +107,8 @@ fold_now(const SharedLog *log, const Bandit *bandit, Totals *totals, Frontier *f
 		snapshot = RegisterSnapshot(GetLatestSnapshot());
 		moment_of_snapshot(&moment, snapshot);
 	}
-	checkpoint_events = fold(log, bandit, snapshot, &moment, disturbed, totals, frontier);
+	checkpoint_events = fold(bandit, snapshot, &moment, disturbed, totals, frontier);
+	follow(log, bandit, totals, frontier, checkpoint_events);
 	if (building)
 		shared_finish_build(totals, frontier, checkpoint_events);
 	*checkpoint_due = !disturbed &&
@@ -133,7 +147,7 @@ read_others(const Bandit *bandit, int nsums, Totals *others, uint64 *arrivals)
 {
 	Snapshot	snapshot;
 
-	*arrivals = shared_arrivals(shared_arrival_slot(bandit->name));
+	*arrivals = foreign_arrivals(bandit->name);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	totals_init(others, nsums, bandit->params.arms);
 	component_read_others(bandit, snapshot, others);
@@ -151,11 +165,11 @@ take_foreign(Sums *sums, const Bandit *bandit)
 	uint64		arrivals;
 
 	if (!arrived &&
-		shared_read_foreign(&sums->log, bandit, &sums->selection, &sums->foreign))
+		foreign_read(&sums->log, bandit, &sums->selection, &sums->foreign))
 		return;
 	read_others(bandit, 1, &all, &arrivals);
 	if (!arrived)
-		shared_keep_foreign(&sums->log, bandit, arrivals, &all);
+		foreign_keep(&sums->log, bandit, arrivals, &all);
 	totals_init(&sums->foreign, 1, sums->selection.arms);
 	sums->foreign.counts = all.counts;
 	totals_select(&all, sums->selection.first_arm, &sums->foreign);
@@ -407,8 +421,7 @@ assert_agreement(const SharedLog *log, const Totals *folded, const Moment *momen
  * what it covers.
  *
  * It does not depend on the sums in shared memory: it is the last one and what has
- * been added to the log since.  For "dada-ix", whose bound needs to know the oldest
- * open decision, the frontier moves along if nothing else moves it.
+ * been added to the log since.
  */
 bool
 sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
@@ -425,16 +438,16 @@ sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
 
 	if (!sums->checkpoint_due || own_is_disturbed(log->bandit_id, log->epoch) ||
 		own_has_checkpoint(log->bandit_id, log->epoch) ||
-		(shared_is_attached() && !shared_claim_checkpoint(log)) ||
+		(entries_are_attached() && !shared_claim_checkpoint(log)) ||
 		!checkpoint_lock_to_write())
 		return false;
 
 	moment_init(covered);
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	moment_of_snapshot(covered, snapshot);
-	made_from = fold(log, bandit, snapshot, covered, false, &totals, &frontier);
+	made_from = fold(bandit, snapshot, covered, false, &totals, &frontier);
 #ifdef USE_ASSERT_CHECKING
-	if (shared_is_attached())
+	if (entries_are_attached())
 		assert_agreement(log, &totals, covered);
 #endif
 
@@ -442,12 +455,11 @@ sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
 	 * the shared frontier is further on; if there is none, it is not true any
 	 * more
 	 */
-	if (bandit->needs_frontier &&
-		shared_read(log, &nothing, &none, &shared, &due))
-		frontier_copy(&frontier, &shared);
-	if (bandit->needs_frontier && !bandit->params.skipping && bandit->feedback_window == NULL)
+	if (bandit->needs_frontier)
 	{
-		pass_settled(log, &totals, &frontier, counts_events(&totals.counts) - made_from);
+		if (shared_read(log, &nothing, &none, &shared, &due))
+			frontier_copy(&frontier, &shared);
+		follow(log, bandit, &totals, &frontier, made_from);
 		shared_publish_frontier(log, &frontier);
 	}
 	checkpoint_write(log->bandit_id, log->epoch, &totals, &frontier, covered, made_from);
@@ -459,7 +471,8 @@ sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
 
 /*
  * Fold the whole log of a bandit whose half-life this transaction has changed, and write
- * a checkpoint, from which all others can begin.
+ * a checkpoint, from which all others can begin.  Those before it are removed, also with
+ * the same half-life: what was trimmed has faded with another one meanwhile.
  */
 void
 sums_fold_anew(const Bandit *bandit)
@@ -483,6 +496,7 @@ sums_fold_anew(const Bandit *bandit)
 	(void) fold_log(bandit, FOLD_FROM_START, snapshot, &moment, false, &totals, &frontier);
 	if (bandit->needs_frontier)
 		pass_settled(&log, &totals, &frontier, PG_INT64_MAX);
+	checkpoint_remove(log.bandit_id);
 	checkpoint_write(log.bandit_id, log.epoch, &totals, &frontier, &moment, 0);
 	UnregisterSnapshot(snapshot);
 	pfree(totals.sums);

@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "mb/pg_wchar.h"
@@ -153,7 +154,8 @@ number_label(double number, double precision)
 Scale
 plot_scale(double low, double high, double min_step, int ticks)
 {
-	double		step = (high - low) / ticks * (1 - ROUNDING);
+	/* a step so small that its power of ten is 0 would not do */
+	double		step = fmax((high - low) / ticks * (1 - ROUNDING), DBL_MIN);
 	double		power = pow(10, floor(log10(step)));
 	int			factor = step > 5 * power ? 10 : step > 2 * power ? 5 : step > power ? 2 : 1;
 	Scale		scale = {low, high, fmax(power * factor, min_step)};
@@ -168,7 +170,7 @@ Scale
 plot_rounded(Scale scale)
 {
 	scale.low = floor(scale.low / scale.step + ROUNDING) * scale.step;
-	scale.high = ceil(scale.high / scale.step - ROUNDING) * scale.step;
+	scale.high = fmax(ceil(scale.high / scale.step - ROUNDING) * scale.step, scale.low + scale.step);
 	return scale;
 }
 

@@ -32,12 +32,62 @@
 #include "role.h"
 #include "tables.h"
 
+/* In place of the types that are our own. */
+#define ROLE		InvalidOid
+#define ROLE_ARRAY	((Oid) 1)
+
+/* The types of the columns. */
+static const Oid bandit_types[Natts_bandit] = {
+	INT4OID, TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID, INT4OID, FLOAT8OID,
+	INT4OID, TIMESTAMPTZOID, ROLE, ROLE_ARRAY,
+	INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID,
+	TEXTARRAYOID, FLOAT8ARRAYOID,
+	FLOAT8OID, INTERVALOID, FLOAT8OID, TIMESTAMPTZOID, TEXTOID, BOOLOID
+};
+static const Oid decision_types[Natts_decision] = {
+	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, FLOAT8OID, FLOAT8OID,
+	TIMESTAMPTZOID, XID8OID, INT4OID, INT4OID, FLOAT8OID, FLOAT8OID,
+	TEXTOID, FLOAT8OID
+};
+static const Oid feedback_types[Natts_feedback] = {
+	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID, XID8OID, INT4OID,
+	FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, BOOLOID,
+	FLOAT8OID, FLOAT8OID, TIMESTAMPTZOID
+};
+static const Oid expiry_types[Natts_expiry] = {
+	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID, XID8OID,
+	FLOAT8OID, FLOAT8OID, INT8ARRAYOID
+};
+static const Oid trimmed_types[Natts_trimmed] = {
+	INT8OID, INT4OID, INT4OID, XID8OID, XID8OID,
+	INT8MULTIRANGEOID, INT8MULTIRANGEOID, INT8MULTIRANGEOID,
+	INT8OID, INT8OID, INT8OID, FLOAT8OID, INT8OID,
+	TIMESTAMPTZOID, TIMESTAMPTZOID, FLOAT8OID, FLOAT8ARRAYOID,
+	INT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, INT8OID
+};
+static const Oid checkpoint_types[Natts_checkpoint] = {
+	INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, BYTEAOID
+};
+static const Oid warning_types[Natts_warning] = {
+	INT4OID, OIDOID, INT8OID, TIMESTAMPTZOID, NAMEOID, TEXTOID, NAMEOID, INT8OID,
+	TEXTOID, TEXTOID
+};
+static const Oid component_types[Natts_component] = {
+	TEXTOID, INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, BOOLOID,
+	TEXTARRAYOID, INT4OID, TEXTOID, FLOAT8ARRAYOID, FLOAT8OID, INTERVALOID,
+	INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+	INT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8ARRAYOID, FLOAT8ARRAYOID
+};
+
 #define MAX_KEYS	4
 
 /* What a relation must be. */
 typedef struct Expected
 {
 	const char *name;
+	/* a table has so many columns of these types */
+	const Oid  *types;
+	int			natts;
 	char		kind;			/* as in pg_class */
 	/* an index is a btree on the table before it in the list */
 	bool		unique;
@@ -45,39 +95,40 @@ typedef struct Expected
 	AttrNumber	keys[MAX_KEYS]; /* up to the first 0 */
 } Expected;
 
-#define TABLE(name_)		{.name = name_, .kind = RELKIND_RELATION}
-#define SEQUENCE(name_)		{.name = name_, .kind = RELKIND_SEQUENCE}
-#define INDEX(name_, ...)	{.name = name_, .kind = RELKIND_INDEX, .keys = {__VA_ARGS__}}
+#define TABLE(name_, table) \
+	{.name = (name_), .kind = RELKIND_RELATION, .types = table##_types, .natts = Natts_##table}
+#define SEQUENCE(name_)		{.name = (name_), .kind = RELKIND_SEQUENCE}
+#define INDEX(name_, ...)	{.name = (name_), .kind = RELKIND_INDEX, .keys = {__VA_ARGS__}}
 #define UNIQUE_INDEX(name_, ...) \
-	{.name = name_, .kind = RELKIND_INDEX, .unique = true, .keys = {__VA_ARGS__}}
+	{.name = (name_), .kind = RELKIND_INDEX, .unique = true, .keys = {__VA_ARGS__}}
 #define PARTIAL_INDEX(name_, ...) \
-	{.name = name_, .kind = RELKIND_INDEX, .partial = true, .keys = {__VA_ARGS__}}
+	{.name = (name_), .kind = RELKIND_INDEX, .partial = true, .keys = {__VA_ARGS__}}
 
 /* In the order of Tables */
 static const Expected relations[] = {
-	TABLE("bandit_rows"),
+	TABLE("bandit_rows", bandit),
 	UNIQUE_INDEX("bandit_rows_pkey", Anum_bandit_bandit_id),
 	UNIQUE_INDEX("bandit_name_key", Anum_bandit_name),
 	SEQUENCE("bandit_id_seq"),
-	TABLE("decision_rows"),
+	TABLE("decision_rows", decision),
 	UNIQUE_INDEX("decision_rows_pkey", Anum_decision_decision_id),
 	INDEX("decision_log_idx", Anum_decision_bandit_id, Anum_decision_epoch, Anum_decision_xact, Anum_decision_decision_id),
 	PARTIAL_INDEX("decision_subject_idx", Anum_decision_bandit_id, Anum_decision_subject, Anum_decision_decision_id),
 	SEQUENCE("decision_id_seq"),
-	TABLE("feedback_rows"),
+	TABLE("feedback_rows", feedback),
 	UNIQUE_INDEX("feedback_rows_pkey", Anum_feedback_decision_id),
 	INDEX("feedback_log_idx", Anum_feedback_bandit_id, Anum_feedback_epoch, Anum_feedback_xact),
-	TABLE("expiry_rows"),
+	TABLE("expiry_rows", expiry),
 	UNIQUE_INDEX("expiry_rows_pkey", Anum_expiry_first_decision),
 	INDEX("expiry_log_idx", Anum_expiry_bandit_id, Anum_expiry_epoch, Anum_expiry_xact),
 	INDEX("expiry_last_idx", Anum_expiry_bandit_id, Anum_expiry_epoch, Anum_expiry_last_decision),
-	TABLE("trimmed_rows"),
+	TABLE("trimmed_rows", trimmed),
 	INDEX("trimmed_log_idx", Anum_trimmed_bandit_id, Anum_trimmed_epoch, Anum_trimmed_xact),
-	TABLE("checkpoint"),
+	TABLE("checkpoint", checkpoint),
 	INDEX("checkpoint_idx", Anum_checkpoint_bandit_id, Anum_checkpoint_epoch, Anum_checkpoint_events),
-	TABLE("warning"),
+	TABLE("warning", warning),
 	INDEX("warning_idx", Anum_warning_bandit_id, Anum_warning_table_owner, Anum_warning_number),
-	TABLE("component"),
+	TABLE("component", component),
 	INDEX("component_idx", Anum_component_bandit, Anum_component_node, Anum_component_version)
 };
 
@@ -215,7 +266,10 @@ find_tables(bool missing_ok)
 const Tables *
 tables(void)
 {
-	return find_tables(false);
+	const Tables *found = find_tables(false);
+
+	Assert(found != NULL);
+	return found;
 }
 
 /*
@@ -226,53 +280,6 @@ tables_if_there(void)
 {
 	return find_tables(true);
 }
-
-/* In place of the types that are our own. */
-#define ROLE		InvalidOid
-#define ROLE_ARRAY	((Oid) 1)
-
-/* The types of their columns. */
-static const Oid bandit_types[Natts_bandit] = {
-	INT4OID, TEXTOID, TEXTARRAYOID, TEXTOID, BOOLOID, INT4OID, INT4OID, FLOAT8OID,
-	INT4OID, TIMESTAMPTZOID, ROLE, ROLE_ARRAY,
-	INTERVALOID, FLOAT8OID, INTERVALOID, BOOLOID, FLOAT8ARRAYOID, BOOLOID,
-	TEXTARRAYOID, FLOAT8ARRAYOID,
-	FLOAT8OID, INTERVALOID, FLOAT8OID, TIMESTAMPTZOID, TEXTOID, BOOLOID
-};
-static const Oid decision_types[Natts_decision] = {
-	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, FLOAT8OID, FLOAT8OID,
-	TIMESTAMPTZOID, XID8OID, INT4OID, INT4OID, FLOAT8OID, FLOAT8OID,
-	TEXTOID, FLOAT8OID
-};
-static const Oid feedback_types[Natts_feedback] = {
-	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID, XID8OID, INT4OID,
-	FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, BOOLOID,
-	FLOAT8OID, FLOAT8OID, TIMESTAMPTZOID
-};
-static const Oid expiry_types[Natts_expiry] = {
-	INT8OID, INT4OID, INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID, XID8OID,
-	FLOAT8OID, FLOAT8OID, INT8ARRAYOID
-};
-static const Oid trimmed_types[Natts_trimmed] = {
-	INT8OID, INT4OID, INT4OID, XID8OID, XID8OID,
-	INT8MULTIRANGEOID, INT8MULTIRANGEOID, INT8MULTIRANGEOID,
-	INT8OID, INT8OID, INT8OID, FLOAT8OID, INT8OID,
-	TIMESTAMPTZOID, TIMESTAMPTZOID, FLOAT8OID, FLOAT8ARRAYOID,
-	INT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, INT8OID
-};
-static const Oid checkpoint_types[Natts_checkpoint] = {
-	INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, BYTEAOID
-};
-static const Oid warning_types[Natts_warning] = {
-	INT4OID, OIDOID, INT8OID, TIMESTAMPTZOID, NAMEOID, TEXTOID, NAMEOID, INT8OID,
-	TEXTOID, TEXTOID
-};
-static const Oid component_types[Natts_component] = {
-	TEXTOID, INT4OID, INT4OID, INT8OID, TIMESTAMPTZOID, BOOLOID,
-	TEXTARRAYOID, INT4OID, TEXTOID, FLOAT8ARRAYOID, FLOAT8OID, INTERVALOID,
-	INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-	INT8OID, FLOAT8OID, FLOAT8OID, FLOAT8OID, FLOAT8ARRAYOID, FLOAT8ARRAYOID
-};
 
 /*
  * Return the type dexp3.role.
@@ -308,41 +315,25 @@ has_type(Form_pg_attribute column, Oid type)
 void
 table_check(Relation rel)
 {
-	Oid			relid = RelationGetRelid(rel);
 	TupleDesc	tupdesc = RelationGetDescr(rel);
-	const Oid  *types;
-	int			natts;
+	const Tables *present = tables();	/* opening it may have brought news */
+	const Expected *expected = NULL;
 	int			live;
 	bool		fits;
 
-	/* opening it may have brought news about all of them */
-	if (relid == tables()->decision)
-		types = decision_types, natts = Natts_decision;
-	else if (relid == tables()->feedback)
-		types = feedback_types, natts = Natts_feedback;
-	else if (relid == tables()->expiry)
-		types = expiry_types, natts = Natts_expiry;
-	else if (relid == tables()->trimmed)
-		types = trimmed_types, natts = Natts_trimmed;
-	else if (relid == tables()->checkpoint)
-		types = checkpoint_types, natts = Natts_checkpoint;
-	else if (relid == tables()->warning)
-		types = warning_types, natts = Natts_warning;
-	else if (relid == tables()->component)
-		types = component_types, natts = Natts_component;
-	else
-		types = bandit_types, natts = Natts_bandit;
+	for (size_t i = 0; i < lengthof(relations); i++)
+	{
+		if (((const Oid *) present)[i] == RelationGetRelid(rel))
+			expected = &relations[i];
+	}
 
-	/*
-	 * behind the columns there may be others that were added and dropped
-	 * again
-	 */
+	/* behind the columns there may be some that were added and dropped again */
 	live = tupdesc->natts;
 	while (live > 0 && TupleDescAttr(tupdesc, live - 1)->attisdropped)
 		live--;
-	fits = live == natts;
-	for (int i = 0; fits && i < natts; i++)
-		fits = has_type(TupleDescAttr(tupdesc, i), types[i]);
+	fits = expected != NULL && live == expected->natts;
+	for (int i = 0; fits && i < expected->natts; i++)
+		fits = has_type(TupleDescAttr(tupdesc, i), expected->types[i]);
 	if (!fits)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -351,6 +351,21 @@ totals_add_counts(Totals *totals, const Counts *more, double *more_scale)
 		totals_vector(totals, ARM_Z)[i] *= scale;
 }
 
+/*
+ * Let sums refer to a moment, in half-lives since the year 2000, if that is later than
+ * the one to which they do.
+ */
+void
+totals_refer_to(Totals *totals, int64 half_lives)
+{
+	Counts		none;
+	double		scale;
+
+	counts_init(&none);
+	none.half_lives = half_lives;
+	totals_add_counts(totals, &none, &scale);
+}
+
 void
 totals_add(Totals *totals, const Addition *addition)
 {

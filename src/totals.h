@@ -124,6 +124,7 @@ extern void totals_init(Totals *totals, int nsums, int arms);
 extern void totals_select(const Totals *all, int first_arm, Totals *selected);
 extern void totals_grow(Totals *totals, int arms);
 extern void totals_add_counts(Totals *totals, const Counts *more, double *more_scale);
+extern void totals_refer_to(Totals *totals, int64 half_lives);
 extern void totals_add(Totals *totals, const Addition *addition);
 extern void totals_add_trimmed(Totals *totals, const TrimmedRow *row);
 extern Size totals_sums_size(const Totals *totals);

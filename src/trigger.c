@@ -27,8 +27,8 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "tcop/pquery.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
@@ -156,7 +156,7 @@ read_trigger_arguments(const TriggerData *trigdata, FeedbackSource *source)
 {
 	char	  **args = trigdata->tg_trigger->tgargs;
 	int			nargs = trigdata->tg_trigger->tgnargs;
-	bool		right = nargs >= 2;
+	int			wrong = nargs;	/* the first one that is wrong */
 
 	memset(source, 0, sizeof(FeedbackSource));
 	source->trigdata = trigdata;
@@ -169,15 +169,19 @@ read_trigger_arguments(const TriggerData *trigdata, FeedbackSource *source)
 		else if (strcmp(args[i], "warn") == 0 && !source->warn)
 			source->warn = true;
 		else
-			right = false;
+			wrong = Min(wrong, i);
 	}
-	source->is_constant = right && args[1][0] == '=';
-	if (!right || (source->is_constant && !read_constant(args[1], &source->constant)))
+	source->is_constant = nargs >= 2 && args[1][0] == '=';
+	if (source->is_constant && !read_constant(args[1], &source->constant))
+		wrong = 1;
+	if (nargs < 2 || wrong < nargs)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("trigger \"%s\" on table \"%s\" has wrong arguments",
 						trigdata->tg_trigger->tgname,
 						RelationGetRelationName(trigdata->tg_relation)),
+				 nargs < 2 ? errdetail("It has %d, and needs two or more.", nargs) :
+				 errdetail("Argument %d is \"%s\".", wrong + 1, args[wrong]),
 				 errhint("Use bandit_feedback_trigger('decision column', 'loss column'). "
 						 "A constant such as '=1' may be in the place of the loss column, "
 						 "and 'reward' and 'warn' may follow.")));
@@ -214,7 +218,7 @@ datum_to_double(Datum value, Oid type)
 		case FLOAT8OID:
 			return DatumGetFloat8(value);
 		case NUMERICOID:
-			return DatumGetFloat8(DirectFunctionCall1(numeric_float8, value));
+			return DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, value));
 		default:
 			return (double) datum_to_int64(value, type);
 	}
@@ -273,14 +277,23 @@ must_fail(const ErrorData *error)
 /*
  * Do something in a subtransaction, and return the error that it has ended with, or
  * NULL.
+ *
+ * When a deferred trigger is fired the transaction is being committed, and nothing is
+ * executed that has a portal.  Then we need a second subtransaction around the first
+ * one: RollbackAndReleaseCurrentSubTransaction() asserts that what is around is not
+ * about to end.  (A server with assertions does not survive an EXCEPTION block of
+ * PL/pgSQL there.  One without assertions does, and would not need this.)
  */
 static ErrorData *
 error_of(void (*action) (void *), void *argument)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
+	bool		at_commit = ActivePortal == NULL;
 	ErrorData  *volatile error = NULL;
 
+	if (at_commit)
+		BeginInternalSubTransaction(NULL);
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
@@ -298,6 +311,8 @@ error_of(void (*action) (void *), void *argument)
 		RollbackAndReleaseCurrentSubTransaction();
 	}
 	PG_END_TRY();
+	if (at_commit)
+		ReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
 	return error;

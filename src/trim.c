@@ -16,12 +16,10 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "utils/array.h"
-#include "utils/fmgrprotos.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/xid8.h"
@@ -43,43 +41,20 @@ PG_FUNCTION_INFO_V1(dexp3_faded);
 #define MAX_WITH_CHECKPOINT	2048
 #define MAX_AT_ONCE			10000
 
-/* What one of the functions that remove rows returns. */
-typedef struct Removed
-{
-	int64		decisions;
-	uint64		newest_settler; /* that settled one of them; 0 if not known */
-} Removed;
-
-static void
-read_removed(void *context, HeapTuple tuple, TupleDesc tupdesc)
-{
-	Removed    *removed = context;
-	bool		isnull;
-	Datum		settler = (Datum) 0;
-
-	removed->decisions = DatumGetInt64(heap_getattr(tuple, 1, tupdesc, &isnull));
-	isnull = true;
-	if (tupdesc->natts > 1)
-		settler = heap_getattr(tuple, 2, tupdesc, &isnull);
-	if (!isnull)
-		removed->newest_settler =
-			U64FromFullTransactionId(DatumGetFullTransactionId(settler));
-}
-
 /*
- * Run one of these functions.  It must not be taken for somebody else's change, nor
- * may a trigger of the owner's use bandits meanwhile.
+ * Run a statement that changes the log.  It must not be taken for somebody else's change,
+ * nor may a trigger of the owner's use bandits meanwhile.
  */
-static Removed
-remove_rows(const char *sql, int nargs, Oid *types, Datum *values)
+static KeptRow
+change_log(const char *sql, int nargs, Oid *types, Datum *values, const char *nulls)
 {
-	Removed		removed = {0};
+	KeptRow		result = {0};
 
 	own_expect_changes(true);
 	set_inserting(true);
 	PG_TRY();
 	{
-		(void) run_as_owner(sql, nargs, types, values, NULL, read_removed, &removed);
+		(void) run_as_owner(sql, nargs, types, values, nulls, keep_row, &result);
 	}
 	PG_FINALLY();
 	{
@@ -87,15 +62,7 @@ remove_rows(const char *sql, int nargs, Oid *types, Datum *values)
 		own_expect_changes(false);
 	}
 	PG_END_TRY();
-	return removed;
-}
-
-static Datum
-retention_begins(const Bandit *bandit)
-{
-	return DirectFunctionCall2(timestamptz_mi_interval,
-							   TimestampTzGetDatum(time_of_action()),
-							   IntervalPGetDatum(bandit->retention));
+	return result;
 }
 
 /*
@@ -118,13 +85,13 @@ trim_log(const Bandit *bandit, int64 newest_round, const Moment *moment, int64 l
 	};
 	Datum		values[9];
 	Datum	   *running = palloc(sizeof(Datum) * Max(moment->nrunning, 1));
-	Removed		removed;
+	KeptRow		removed;
 
 	for (int i = 0; i < moment->nrunning; i++)
 		running[i] = xact_datum(moment->running[i]);
 	values[0] = Int32GetDatum(bandit->bandit_id);
 	values[1] = Int32GetDatum(bandit->epoch);
-	values[2] = retention_begins(bandit);
+	values[2] = TimestampTzGetDatum(time_before_action(bandit->retention));
 	values[3] = Int64GetDatum(bandit->params.algorithm == DEDA ? newest_round : PG_INT64_MAX);
 	values[4] = xact_datum(*from);
 	values[5] = xact_datum(moment->next);
@@ -135,11 +102,13 @@ trim_log(const Bandit *bandit, int64 newest_round, const Moment *moment, int64 l
 	/* any moment will do; this one keeps the numbers small */
 	values[8] = Int64GetDatum(bandit->half_life == 0 ? 0 :
 							  time_of_action() / bandit->half_life);
-	removed = remove_rows("SELECT trimmed, newest_settler"
-						  " FROM dexp3.trim_settled($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-						  9, types, values);
-	*from = Max(*from, removed.newest_settler);
-	return removed.decisions;
+	removed = change_log("SELECT trimmed, newest_settler"
+						 " FROM dexp3.trim_settled($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+						 9, types, values, NULL);
+	if (!removed.nulls[1])
+		*from = Max(*from,
+					U64FromFullTransactionId(DatumGetFullTransactionId(removed.values[1])));
+	return DatumGetInt64(removed.values[0]);
 }
 
 /*
@@ -189,8 +158,47 @@ trim_earlier_epochs(const Bandit *bandit)
 
 	values[0] = Int32GetDatum(bandit->bandit_id);
 	values[1] = Int32GetDatum(bandit->epoch);
-	values[2] = retention_begins(bandit);
-	return remove_rows("SELECT dexp3.trim_earlier_epochs($1, $2, $3)", 3, types, values).decisions;
+	values[2] = TimestampTzGetDatum(time_before_action(bandit->retention));
+	return DatumGetInt64(change_log("SELECT dexp3.trim_earlier_epochs($1, $2, $3)",
+									3, types, values, NULL).values[0]);
+}
+
+/*
+ * Let the sums of trimmed decisions count what they do at this moment, and refer to it in
+ * units of another half-life, be that none.
+ */
+void
+trim_convert(int32 bandit_id, int32 epoch, int64 from, int64 to)
+{
+	Oid			types[] = {INT4OID, INT4OID, TIMESTAMPTZOID, INTERVALOID, INTERVALOID, INT8OID};
+	TimestampTz now = time_of_action();
+	Interval	old = {.time = from};
+	Interval	new = {.time = to};
+	Datum		values[lengthof(types)];
+	char		nulls[] = "      ";
+
+	values[0] = Int32GetDatum(bandit_id);
+	values[1] = Int32GetDatum(epoch);
+	values[2] = TimestampTzGetDatum(now);
+	values[3] = IntervalPGetDatum(&old);
+	values[4] = IntervalPGetDatum(&new);
+	values[5] = Int64GetDatum(to == 0 ? 0 : now / to);
+	nulls[3] = from == 0 ? 'n' : ' ';
+	nulls[4] = to == 0 ? 'n' : ' ';
+	/* SQL would make an error of a product that is too small */
+	(void) change_log("UPDATE dexp3.trimmed_rows t SET half_lives = $6,"
+					  " settled = dexp3.faded(t.settled, f.factor, $3, NULL, 0),"
+					  " total_loss = dexp3.faded(t.total_loss, f.factor, $3, NULL, 0),"
+					  " cost = dexp3.faded(t.cost, f.factor, $3, NULL, 0),"
+					  " sums = CASE WHEN t.sums = '{}' THEN t.sums ELSE"
+					  "  ARRAY[ARRAY(SELECT dexp3.faded(z, f.factor, $3, NULL, 0)"
+					  "   FROM unnest(t.sums[1:1]) WITH ORDINALITY AS u (z, i) ORDER BY i)]"
+					  "  || t.sums[2:] END"
+					  " FROM (SELECT first_decision, dexp3.faded(1 / dexp3.faded(1, 1, $3, $4, half_lives),"
+					  "  1, $3, $5, $6) AS factor"
+					  "  FROM dexp3.trimmed_rows WHERE bandit_id = $1 AND epoch = $2) f"
+					  " WHERE t.first_decision = f.first_decision",
+					  lengthof(types), types, values, nulls);
 }
 
 /* ----------
@@ -207,21 +215,12 @@ trim_whole_log(int32 bandit_id)
 	Oid			types[] = {INT4OID};
 	Datum		values[] = {Int32GetDatum(bandit_id)};
 
-	(void) remove_rows("WITH f AS (DELETE FROM dexp3.feedback_rows WHERE bandit_id = $1),"
-					   " e AS (DELETE FROM dexp3.expiry_rows WHERE bandit_id = $1),"
-					   " t AS (DELETE FROM dexp3.trimmed_rows WHERE bandit_id = $1),"
-					   " d AS (DELETE FROM dexp3.decision_rows WHERE bandit_id = $1 RETURNING decision_id)"
-					   " SELECT count(*) FROM d",
-					   1, types, values);
-}
-
-static void
-read_dropped(void *context, HeapTuple tuple, TupleDesc tupdesc)
-{
-	List	  **ids = context;
-	bool		isnull;
-
-	*ids = lappend_int(*ids, DatumGetInt32(heap_getattr(tuple, 1, tupdesc, &isnull)));
+	(void) change_log("WITH f AS (DELETE FROM dexp3.feedback_rows WHERE bandit_id = $1),"
+					  " e AS (DELETE FROM dexp3.expiry_rows WHERE bandit_id = $1),"
+					  " t AS (DELETE FROM dexp3.trimmed_rows WHERE bandit_id = $1),"
+					  " d AS (DELETE FROM dexp3.decision_rows WHERE bandit_id = $1 RETURNING decision_id)"
+					  " SELECT count(*) FROM d",
+					  1, types, values, NULL);
 }
 
 /*
@@ -242,7 +241,7 @@ trim_dropped(int64 limit)
 	(void) run_as_owner("SELECT x.bandit_id FROM dexp3.dropped x WHERE NOT EXISTS"
 						" (SELECT FROM dexp3.bandit_rows b WHERE b.bandit_id = x.bandit_id)"
 						" ORDER BY x.dropped_at DESC LIMIT $1 FOR UPDATE SKIP LOCKED",
-						1, limit_types, limit_values, NULL, read_dropped, &ids);
+						1, limit_types, limit_values, NULL, add_integer, &ids);
 	foreach(lc, ids)
 	{
 		Oid			types[] = {INT4OID};
@@ -285,43 +284,23 @@ dexp3_faded(PG_FUNCTION_ARGS)
  * ----------
  */
 
-typedef struct Found
-{
-	int32		bandit_id;
-	int32		epoch;
-	SettledBy	settled_by;
-} Found;
-
-static void
-read_found(void *context, HeapTuple tuple, TupleDesc tupdesc)
-{
-	Found	   *found = context;
-	bool		isnull;
-
-	found->bandit_id = DatumGetInt32(heap_getattr(tuple, 1, tupdesc, &isnull));
-	found->epoch = DatumGetInt32(heap_getattr(tuple, 2, tupdesc, &isnull));
-	found->settled_by = DatumGetBool(heap_getattr(tuple, 3, tupdesc, &isnull)) ?
-		SETTLED_BY_SKIPPING :
-		DatumGetBool(heap_getattr(tuple, 4, tupdesc, &isnull)) ?
-		SETTLED_BY_EXPIRY : SETTLED_BY_FEEDBACK;
-}
-
 /*
  * Look a decision up that is not in dexp3.decision.
  */
 bool
 trim_find(int64 decision_id, int32 *bandit_id, int32 *epoch, SettledBy *settled_by)
 {
-	Oid			types[1] = {INT8OID};
-	Datum		values[1];
-	Found		found = {0};
+	Oid			types[] = {INT8OID};
+	Datum		values[] = {Int64GetDatum(decision_id)};
+	KeptRow		found = {0};
 
-	values[0] = Int64GetDatum(decision_id);
-	(void) run_as_owner("SELECT bandit_id, epoch, skipped @> $1, expired @> $1"
-						" FROM dexp3.trimmed_rows WHERE decisions @> $1",
-						1, types, values, NULL, read_found, &found);
-	*bandit_id = found.bandit_id;
-	*epoch = found.epoch;
-	*settled_by = found.settled_by;
-	return found.bandit_id != 0;
+	if (run_as_owner("SELECT bandit_id, epoch, skipped @> $1, expired @> $1"
+					 " FROM dexp3.trimmed_rows WHERE decisions @> $1",
+					 1, types, values, NULL, keep_row, &found) == 0)
+		return false;
+	*bandit_id = DatumGetInt32(found.values[0]);
+	*epoch = DatumGetInt32(found.values[1]);
+	*settled_by = DatumGetBool(found.values[2]) ? SETTLED_BY_SKIPPING :
+		DatumGetBool(found.values[3]) ? SETTLED_BY_EXPIRY : SETTLED_BY_FEEDBACK;
+	return true;
 }

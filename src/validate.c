@@ -38,7 +38,7 @@
 
 typedef enum Rule
 {
-	WHATEVER,					/* any value, but null */
+	WHATEVER = 1,				/* any value, but null */
 	ID,							/* 1, 2, ... */
 	COUNT,						/* 0, 1, 2, ... */
 	ARM,
@@ -125,6 +125,21 @@ are_ids(ArrayType *array)
 	return true;
 }
 
+/*
+ * Are the decisions of a batch, which are a list, from the row's first to its last?
+ */
+static bool
+has_its_ends(HeapTuple tuple, TupleDesc tupdesc, ArrayType *decisions)
+{
+	const int64 *ids = (const int64 *) ARR_DATA_PTR(decisions);
+	bool		isnull;
+	Datum		first = heap_getattr(tuple, Anum_expiry_first_decision, tupdesc, &isnull);
+	Datum		last = heap_getattr(tuple, Anum_expiry_last_decision, tupdesc, &isnull);
+
+	return ids[0] == DatumGetInt64(first) &&
+		ids[ARR_DIMS(decisions)[0] - 1] == DatumGetInt64(last);
+}
+
 static bool
 fits(int rule, Datum value, Oid type)
 {
@@ -176,7 +191,8 @@ validate_log_row(Relation rel, HeapTuple tuple)
 		Datum		value = heap_getattr(tuple, i + 1, tupdesc, &isnull);
 
 		if (isnull ? (rules[i] & OR_NULL) != 0 :
-			fits(rules[i] & ~OR_NULL, value, column->atttypid))
+			fits(rules[i] & ~OR_NULL, value, column->atttypid) &&
+			(rules[i] != IDS || has_its_ends(tuple, tupdesc, DatumGetArrayTypeP(value))))
 			continue;
 		if (isnull)
 			ereport(ERROR,

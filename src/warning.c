@@ -11,11 +11,6 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
-#include "access/tableam.h"
-#include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -27,28 +22,22 @@
 
 #include "clock.h"
 #include "insert.h"
+#include "rowscan.h"
 #include "tables.h"
 #include "warning.h"
 
 /* How many old rows are removed at once. */
 #define MAX_REMOVED		10
 
-/* A scan over a ring. */
-typedef struct RingScan
-{
-	Relation	rel;
-	Relation	index;
-	SysScanDesc scan;
-} RingScan;
-
 /*
  * Begin a scan of a ring, up to a number.
  */
 static void
-begin_scan(RingScan *ring, int32 bandit_id, Oid owner, int64 up_to)
+begin_scan(RowScan *ring, int32 bandit_id, Oid owner, int64 up_to)
 {
 	ScanKeyData keys[3];
 
+	/* the columns of the index are the first of the table */
 	if (bandit_id != 0)
 		ScanKeyInit(&keys[0], Anum_warning_bandit_id, BTEqualStrategyNumber,
 					F_INT4EQ, Int32GetDatum(bandit_id));
@@ -59,17 +48,8 @@ begin_scan(RingScan *ring, int32 bandit_id, Oid owner, int64 up_to)
 				F_OIDEQ, ObjectIdGetDatum(owner));
 	ScanKeyInit(&keys[2], Anum_warning_number, BTLessEqualStrategyNumber,
 				F_INT8LE, Int64GetDatum(up_to));
-	ring->rel = table_open_checked(tables()->warning, RowExclusiveLock);
-	ring->index = index_open(tables()->warning_idx, RowExclusiveLock);
-	ring->scan = systable_beginscan_ordered(ring->rel, ring->index, SnapshotSelf, 3, keys);
-}
-
-static void
-end_scan(RingScan *ring)
-{
-	systable_endscan_ordered(ring->scan);
-	index_close(ring->index, NoLock);
-	table_close(ring->rel, NoLock);
+	rows_begin(ring, tables()->warning, tables()->warning_idx, RowExclusiveLock, SnapshotSelf,
+			   keys, lengthof(keys));
 }
 
 /*
@@ -78,46 +58,30 @@ end_scan(RingScan *ring)
 static int64
 newest_number(int32 bandit_id, Oid owner)
 {
-	RingScan	ring;
-	HeapTuple	tuple;
+	RowScan		ring;
 	int64		number = 0;
 	bool		isnull;
 
 	begin_scan(&ring, bandit_id, owner, PG_INT64_MAX);
-	tuple = systable_getnext_ordered(ring.scan, BackwardScanDirection);
-	if (tuple != NULL)
-		number = DatumGetInt64(heap_getattr(tuple, Anum_warning_number,
-											RelationGetDescr(ring.rel), &isnull));
-	end_scan(&ring);
+	if (rows_next_from_end(&ring))
+		number = DatumGetInt64(slot_getattr(ring.slot, Anum_warning_number, &isnull));
+	rows_end(&ring);
 	return number;
 }
 
 /*
  * Remove some rows of a ring that are too old, but only those that nobody else is just
- * removing, nor this very command has written.
+ * removing.
  */
 static void
 remove_old(int32 bandit_id, Oid owner, int64 up_to)
 {
-	RingScan	ring;
-	HeapTuple	tuple;
-	int			removed = 0;
+	RowScan		ring;
 
 	begin_scan(&ring, bandit_id, owner, up_to);
-	while (removed < MAX_REMOVED &&
-		   (tuple = systable_getnext_ordered(ring.scan, ForwardScanDirection)) != NULL)
-	{
-		TM_FailureData failure;
-
-		removed++;
-		if (TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetRawXmin(tuple->t_data)) &&
-			HeapTupleHeaderGetRawCommandId(tuple->t_data) >= GetCurrentCommandId(false))
-			continue;
-		(void) table_tuple_delete(ring.rel, &tuple->t_self,
-								  GetCurrentCommandId(true), SnapshotSelf,
-								  InvalidSnapshot, false, &failure, false);
-	}
-	end_scan(&ring);
+	for (int i = 0; i < MAX_REMOVED && rows_next(&ring); i++)
+		rows_delete(&ring);
+	rows_end(&ring);
 }
 
 /*

@@ -22,6 +22,7 @@ use Test::More;
 
 use lib "$FindBin::RealBin/lib";
 use Dexp3;
+use Storm;
 
 my $seconds = 6;
 
@@ -81,7 +82,6 @@ COMMIT;
 
 	# a choice and its own feedback, at once or in the next transaction
 	'own@4' => qq{
-\\set loss random(0, 1000000000)
 \\set together random(0, 1)
 $begin
 INSERT INTO chosen SELECT decision_id FROM bandit_choose(':bandit') RETURNING decision_id AS mine \\gset
@@ -95,7 +95,6 @@ COMMIT;
 
 	# feedback for a decision that is, or was a moment ago, open
 	'other@6' => qq{
-\\set loss random(0, 1000000000)
 SELECT recent(':bandit', true) AS first \\gset
 SELECT recent(':bandit', true, :first) AS second \\gset
 $begin
@@ -111,7 +110,6 @@ COMMIT;
 
 	# feedback that has probably come already, and certainly twice
 	'duplicate@2' => qq{
-\\set loss random(0, 1000000000)
 SELECT recent(':bandit', false) AS first \\gset
 $begin
 \\if :first > 0
@@ -123,7 +121,6 @@ COMMIT;
 
 	# all for nothing
 	'rollback@3' => qq{
-\\set loss random(0, 1000000000)
 SELECT recent(':bandit', true) AS first \\gset
 $begin
 \\if :first > 0
@@ -136,36 +133,16 @@ ROLLBACK;
 
 	# savepoints, rolled back and released
 	'savepoint@3' => qq{
-\\set loss random(0, 1000000000)
 SELECT recent(':bandit', true) AS first \\gset
 SELECT recent(':bandit', true, :first) AS second \\gset
 $begin
-\\if :first > 0
-SAVEPOINT a;
-SELECT give(:first, :loss / 1e9);
-ROLLBACK TO a;
-\\endif
-\\if :second > 0
-SAVEPOINT b;
-SELECT give(:second, :loss / 1e9);
-RELEASE b;
-\\endif
-SAVEPOINT c;
-SELECT choose(':bandit');
-SAVEPOINT d;
-SELECT choose(':bandit');
-RELEASE d;
-ROLLBACK TO c;
-SELECT choose(':bandit');
-SAVEPOINT e;
-SELECT choose(':bandit');
-RELEASE e;
+$feedback_in_savepoints
+$choices_in_savepoints
 COMMIT;
 },
 
 	# feedback by triggers: in bulk by INSERT, and by UPDATE
 	'trigger@2' => qq{
-\\set loss random(0, 1000000000)
 \\set batch random(1, 1000000000)
 SELECT recent(':bandit', true) AS first \\gset
 SELECT coalesce(string_agg(decision_id::text, ','), '0') AS ids
@@ -208,25 +185,8 @@ sub stress
 		  . 'SELECT give(max(decision_id), 0.5) FROM chosen');
 	$busy->query_until(qr/begins/, "\\echo begins\nCALL take_part('$bandit');\n");
 
-	# a pgbench script and its weight for each of ours
-	my @files;
-	foreach my $script (sort keys %scripts)
-	{
-		my ($name, $weight) = split /@/, $script;
-		my $file = $node->basedir . "/$bandit-$name.sql";
-
-		append_to_file($file, $scripts{$script});
-		push @files, '-f', "$file\@$weight";
-	}
-	$node->command_checks_all(
-		[
-			'pgbench', '-n', '-c', 16, '-j', 2, '-T', $seconds, '-D',
-			"bandit=$bandit", @files, 'postgres'
-		],
-		0,
-		[qr/^number of failed transactions: 0 /m],
-		[qr/^(?!.*(?:error|aborted))/s],
-		"$bandit: no client fails");
+	storm($node, $seconds, "$bandit: no client fails",
+		clients($node, $bandit, "\\set loss random(0, 1000000000)\n", %scripts), '-D', "bandit=$bandit");
 
 	$node->safe_psql('postgres', 'INSERT INTO stop DEFAULT VALUES');
 	$busy->query_safe('SELECT 1');

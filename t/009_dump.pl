@@ -1,7 +1,8 @@
 # Dump and restore: a copy is the same as the original, and goes on like it.
 #
 # Two databases are dumped.  "shop" belongs to the superuser; "trusted" to anna,
-# who is none, and who installs the extension, dumps and restores by herself.
+# who is none, and who installs the extension, dumps and restores by herself.  Her
+# dump is also restored by emil, who is none either, and owns the copy.
 # The copies go to clusters whose transaction identifiers are far below and far
 # above those of the original, and to the cluster of the original itself.
 #
@@ -35,8 +36,8 @@ sub cluster
 
 my $source = cluster('source', 2, 'anna', 'ben', 'carla', 'dora');
 my $lower = cluster('lower', 0, 'anna', 'ben', 'carla', 'dora');
-# Here carla is not known, whom ben has granted something.
-my $higher = cluster('higher', 5, 'anna', 'ben', 'dora');
+# Here carla is not known, whom ben has granted something, nor anna.
+my $higher = cluster('higher', 5, 'ben', 'dora', 'emil');
 
 my $superuser = $source->safe_psql('postgres', 'SELECT current_user');
 my %owner = (shop => $superuser, trusted => 'anna');
@@ -256,9 +257,14 @@ check_copy($higher, 'shop', 'inserts', psql('shop.inserts', '--single-transactio
 check_copy($lower, 'shop', 'sections',
 	map { pg_restore('shop.custom', "--section=$_") } 'pre-data', 'data', 'post-data');
 
-check_copy($higher, 'trusted', 'plain', psql('trusted.plain'));
+check_copy($lower, 'trusted', 'plain', psql('trusted.plain'));
 check_copy($source, 'trusted', 'custom', pg_restore('trusted.custom', '-j', 1));
 check_copy($lower, 'trusted', 'in parallel', pg_restore('trusted.custom', '-j', 4));
+{
+	local $owner{trusted} = 'emil';
+
+	check_copy($higher, 'trusted', 'by another', pg_restore('trusted.custom', '--no-owner'));
+}
 
 #
 # Half a dump: the schema without the data, and the data alone
@@ -294,15 +300,24 @@ check_copy($lower, 'shop', 'in halves',
 # Who has installed the extension can also remove it, and have it anew.
 #
 
-query($source, 'trusted', 'anna', 'SET client_min_messages = warning; DROP EXTENSION dexp3 CASCADE');
-is( query(
-		$source, 'trusted', 'anna', q{
+sub check_removal
+{
+	my ($node, $database, $role) = @_;
+
+	query($node, $database, $role, 'SET client_min_messages = warning; DROP EXTENSION dexp3 CASCADE');
+	is( query(
+			$node, $database, $role, q{
 SELECT count(*) FROM pg_namespace WHERE nspname = 'dexp3';
 SELECT count(*) FROM pg_proc WHERE probin LIKE '%dexp3%';
 SELECT count(*) > 0 FROM by_row;
 CREATE EXTENSION dexp3;
 SELECT bandit_create('anew', '{a,b}', 'dada')}),
-	"0\n0\nt\n1", 'anna removes the extension, and has it anew');
+		"0\n0\nt\n1", "$role removes the extension, and has it anew");
+	return;
+}
+
+check_removal($source, 'trusted', 'anna');
+check_removal($higher, 'trusted, by another', 'emil');
 
 $_->stop foreach ($source, $lower, $higher);
 done_testing();

@@ -11,11 +11,14 @@
 # by queries: members, configuration tables and initial privileges.
 #
 # The versions are those that PostgreSQL can make with the scripts dexp3--A.sql and
-# dexp3--A--B.sql.
+# dexp3--A--B.sql, and one that is made here: it lacks some objects of today's, and its
+# update makes them.  It shows that this test works, even before there is an update.
+# PostgreSQL finds it in a copy of its installation that nobody else uses.
 
 use strict;
 use warnings;
 
+use File::Basename;
 use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -25,13 +28,46 @@ use lib "$FindBin::RealBin/lib";
 use Continuation;
 use Dexp3 qw(new_node);
 
-plan skip_all => 'there is no update yet' if !glob("$FindBin::RealBin/../dexp3--*--*.sql");
+# Make a private installation, as scripts/lib.sh does, and return the directories of
+# its extensions and its programs.
+sub copy_installation
+{
+	my %dir = map { $_ => `pg_config --$_` =~ s/\n//r } qw(bindir pkglibdir sharedir);
+	my $base = PostgreSQL::Test::Utils::tempdir();
 
-my $node = new_node('extension_upgrade');
+	# Programs are copied; they find what is linked beside them.
+	foreach my $name (sort keys %dir)
+	{
+		my $options = $name eq 'bindir' ? '-RL' : '-RLs';
+
+		system('mkdir', '-p', "$base$dir{$name}");
+		system("cp $options '$dir{$name}/.' '$base$dir{$name}' 2>/dev/null");
+	}
+	plan skip_all => 'this PostgreSQL cannot be moved'
+	  if `'$base$dir{bindir}/pg_config' --sharedir` ne "$base$dir{sharedir}\n";
+	return ("$base$dir{sharedir}/extension", "$base$dir{bindir}");
+}
+
+my ($extensions, $bindir) = copy_installation();
+my $node = new_node('extension_upgrade', install_path => dirname($bindir));
 
 my ($superuser, $current) = split /\|/,
   $node->safe_psql('postgres',
 	q{SELECT current_user, default_version FROM pg_available_extensions WHERE name = 'dexp3'});
+
+# What today's version has, and the one that is made here has not.
+my $added = qr/\bdexp3\.overview\b|\bbandit_verify\b/;
+
+sub make_older_version
+{
+	my @parts = split /\n{2,}/, slurp_file("$extensions/dexp3--$current.sql");
+
+	append_to_file("$extensions/dexp3--older.sql", join "\n\n", grep { !/$added/ } @parts);
+	append_to_file("$extensions/dexp3--older--$current.sql", join "\n\n", grep { /$added/ } @parts);
+	return;
+}
+
+make_older_version();
 my @older = split /\n/,
   $node->safe_psql('postgres',
 	"SELECT version FROM pg_available_extension_versions WHERE name = 'dexp3' AND version <> '$current'");
@@ -106,6 +142,18 @@ $$;
 	return @parts;
 }
 
+# Compare a database with one that has had today's version from the beginning.
+sub differences
+{
+	my ($database, @expected) = @_;
+	my %count;
+
+	$count{$_}++ foreach @expected;
+	$count{$_}-- foreach anatomy($database);
+	return join "\n",
+	  map { ($count{$_} > 0 ? 'missing: ' : 'too much: ') . $_ } grep { $count{$_} } sort keys %count;
+}
+
 # Call every function with nulls: an error is fine, as long as it is one that the
 # function has meant.
 my $call_all = q{
@@ -152,6 +200,14 @@ $fresh{gone_on} = query($fresh, $go_on);
 $fresh{states_later} = query($fresh, $states);
 $fresh{anatomy} = [ anatomy($fresh) ];
 
+# It would be noticed if an update forgot something.
+create_database('not updated', 'older');
+my $difference = differences('not updated', @{ $fresh{anatomy} });
+like($difference, qr/^missing: $_/m, "not updated: $_")
+  foreach 'member\|view\|dexp3\.overview$', 'member\|function\|public\.bandit_verify\(pg_catalog\.text\)$',
+  'initial privileges\|view\|dexp3\.overview\|', '-- Name: overview; Type: VIEW;',
+  '-- Name: FUNCTION bandit_verify\(bandit text\); Type: COMMENT;';
+
 foreach my $version (@older)
 {
 	foreach my $role ('anna', $superuser)
@@ -178,13 +234,7 @@ foreach my $version (@older)
 		is(query($database, $go_on), $fresh{gone_on}, "$database: the same decisions and identifiers");
 		same_states(query($database, $states), $fresh{states_later}, "$database: later");
 
-		my %count;
-		$count{$_}++ foreach @{ $fresh{anatomy} };
-		$count{$_}-- foreach anatomy($database);
-		is( join("\n",
-				map { ($count{$_} > 0 ? 'missing: ' : 'too much: ') . $_ }
-				grep { $count{$_} } sort keys %count),
-			'', "$database: the extension is as if installed today");
+		is(differences($database, @{ $fresh{anatomy} }), '', "$database: the extension is as if installed today");
 	}
 }
 

@@ -352,10 +352,14 @@ is( $subscriber->safe_psql('shop', 'SELECT string_agg((decision_id / 10)::text, 
 $shop_warm->quit;
 $subscriber->safe_psql('shop', 'DROP SUBSCRIPTION shop');
 
-# Nothing has gone wrong on the way.
+# Nothing has gone wrong on the way.  From 16 on, PostgreSQL itself warns of a leak when
+# a subscription fires triggers of a partition for rows that were published by way of
+# the partitioned table: any such trigger will do.
+my $expected = 'terminating .* due to administrator';
+$expected .= '|relcache reference leak: relation "\w+_rows" not closed' if $subscriber->pg_version >= 16;
 foreach my $node ($publisher, $subscriber)
 {
-	my @bad = grep { /\b(?:ERROR|FATAL|PANIC|TRAP|WARNING):/ && !/terminating .* due to administrator/ }
+	my @bad = grep { /\b(?:ERROR|FATAL|PANIC|TRAP|WARNING):/ && !/$expected/ }
 	  split /\n/, slurp_file($node->logfile);
 	is(join("\n", @bad), '', 'no errors in the log of the ' . $node->name);
 	$node->stop;

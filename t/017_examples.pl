@@ -198,7 +198,7 @@ my @postgrest = @{ $chapter{'PostgREST'}{sql} };
 my $afterwards = pop @postgrest;
 run_sql($node, $database, $page, @postgrest);
 
-# The page needs a token, for which there is no example, so it is asked for as PostgREST would.
+# The page for colleagues, in a transaction like that which PostgREST makes of a GET
 foreach my $argument ('', q{bandit => 'help'})
 {
 	is( $node->safe_psql(

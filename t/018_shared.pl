@@ -403,6 +403,24 @@ cmp_ok(file_size() - $size, '<', 1024 * 1024, 'they do not take more than they m
 $writer->query_safe(q{SELECT count(bandit_drop('one of many ' || i)) FROM generate_series(1, 1000) i});
 agrees($reader, 'the others');
 
+# Two bandits by turns, each of which throws the other's sums away: decisions still expire
+# and are skipped, however many have been.
+$writer->query_safe(q{
+SELECT bandit_create('expiring', '{a,b}', feedback_window => '0'), bandit_create('skipping too', '{a,b}', 'dada', patience => 5);
+DO $$
+BEGIN
+    FOR i IN 1 .. 1500 LOOP
+        PERFORM bandit_choose('expiring');
+        COMMIT;
+        PERFORM CASE WHEN i % 10 > 0 THEN bandit_feedback(decision_id, 0.5) END FROM bandit_choose('skipping too');
+        COMMIT;
+    END LOOP;
+END
+$$});
+cmp_ok($reader->query_safe(qq{SELECT open FROM dexp3.overview WHERE bandit = '$_'}), '<', 50, "$_, with room for one bandit")
+  foreach ('expiring', 'skipping too');
+$writer->query_safe(q{SELECT bandit_drop('expiring'), bandit_drop('skipping too')});
+
 # An arm that is added, and not yet for the others: the entry has room for it, since the
 # session that added it made the entry anew.
 $writer->query_safe(q{BEGIN; SELECT bandit_add_arm('plain', 'd'); SELECT bandit_choose('deda'); SELECT bandit_choose('plain')});

@@ -7,13 +7,13 @@ use strict;
 use warnings;
 
 use FindBin;
-use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 use lib "$FindBin::RealBin/lib";
 use Dexp3;
+use Storm;
 
 my $seconds = 7;
 my @bandits = qw(plain skipping window deda both);
@@ -74,38 +74,16 @@ my $others = q{
 SELECT recent(':bandit', true) AS first \gset
 SELECT recent(':bandit', true, :first) AS second \gset
 BEGIN;
-\if :first > 0
-SAVEPOINT a;
-SELECT give(:first, :loss / 1e9);
-ROLLBACK TO a;
-\endif
-\if :second > 0
-SAVEPOINT b;
-SELECT give(:second, :loss / 1e9);
-RELEASE b;
-\endif
-};
-my %scripts = (
+} . $feedback_in_savepoints;
+my @clients = clients(
+	$node, 'build', $begin,
 	'choose@4' => q{SELECT choose(':bandit');},
 	'many@1' => q{INSERT INTO chosen SELECT decision_id FROM bandit_choose_many(':bandit', 30);},
 	'own@6' => q{
 INSERT INTO chosen SELECT decision_id FROM bandit_choose(':bandit') RETURNING decision_id AS mine \gset
 SELECT give(:mine, :loss / 1e9);
 },
-	'savepoints@6' => qq{
-$others
-SAVEPOINT c;
-SELECT choose(':bandit');
-SAVEPOINT d;
-SELECT choose(':bandit');
-RELEASE d;
-ROLLBACK TO c;
-SELECT choose(':bandit');
-SAVEPOINT e;
-SELECT choose(':bandit');
-RELEASE e;
-COMMIT;
-},
+	'savepoints@6' => qq{$others $choices_in_savepoints COMMIT;},
 	'rollback@3' => qq{
 $others
 SELECT choose(':bandit');
@@ -115,17 +93,6 @@ ROLLBACK;
 	'arrival@1' => q{SELECT arrive(':bandit');},
 	'verify@1' => q{SELECT 1 / bandit_verify(':bandit')::int;});
 
-my @files;
-foreach my $script (sort keys %scripts)
-{
-	my ($name, $weight) = split /@/, $script;
-	my $file = $node->basedir . "/$name.sql";
-
-	append_to_file($file, $begin . $scripts{$script});
-	push @files, '-f', "$file\@$weight";
-}
-my @pgbench = ('pgbench', '-n', '-c', 16, '-j', 2, @files, '-T');
-
 sub start_to_invalidate
 {
 	my $session = $node->background_psql('postgres');
@@ -134,55 +101,25 @@ sub start_to_invalidate
 	return $session;
 }
 
-# What the clients were told, the log, and the sums agree.
-sub check
-{
-	my ($when) = @_;
-
-	foreach my $bandit (@bandits)
-	{
-		check_records($node, $bandit, "$when: the log is what was acknowledged");
-		agrees($node, $bandit, undef, "$when: the state");
-		is($node->safe_psql('postgres', "SELECT bandit_verify('$bandit')"), 't', "$bandit: $when: the sums");
-	}
-	return;
-}
-
 # The server crashes in the middle.
 my $invalidator = start_to_invalidate();
-my ($stdout, $stderr) = ('', '');
-my $clients = IPC::Run::start([ @pgbench, 60, $node->connstr('postgres') ], '>', \$stdout, '2>', \$stderr);
-sleep $seconds;
-$node->stop('immediate');
-$clients->finish;
-like($stderr, qr/connection to server|server closed|terminat/, 'the clients are cut off');
-unlike($stderr, qr/ERROR:/, 'and have had no errors before');
+storm_and_crash($node, $seconds, @clients);
 $invalidator->{run}->finish;
 $node->start;
-check('after a crash');
+check_sums($node, 'after a crash', @bandits);
 
 $invalidator = start_to_invalidate();
-$node->command_checks_all(
-	[ @pgbench, $seconds, 'postgres' ],
-	0,
-	[qr/^number of failed transactions: 0 /m],
-	[qr/^(?!.*(?:error|aborted))/s],
-	'no client fails');
+storm($node, $seconds, 'no client fails', @clients);
 $node->safe_psql('postgres', 'INSERT INTO stop DEFAULT VALUES');
 $invalidator->query_safe('SELECT 1');
 $invalidator->quit;
-check('after the storm');
+check_sums($node, 'after the storm', @bandits);
 
 # Now with room for all, and then without any checkpoint
 $node->append_conf('postgresql.conf', q{dexp3.shared_memory = '64MB'});
 $node->reload;
-$node->command_checks_all(
-	[ @pgbench, 3, 'postgres' ],
-	0,
-	[qr/^number of failed transactions: 0 /m],
-	[qr/^(?!.*(?:error|aborted))/s],
-	'no client fails when there is room');
-check('when there is room');
+storm($node, 3, 'no client fails when there is room', @clients);
+check_sums($node, 'when there is room', @bandits);
 
 # No decision was forgotten: all that have missed their feedback, or have been open for
 # too long, are settled in the end.  Those that were made at the same time need not be in
@@ -202,10 +139,10 @@ FROM dexp3.pending p,
       FROM dexp3.decision JOIN dexp3.bandit USING (bandit_id) WHERE name = 'skipping') d
 WHERE p.bandit = 'skipping' AND p.round < newest - greatest(patience, 5) - 100}),
 	0, 'none is open for too many rounds');
-check('after that');
+check_sums($node, 'after that', @bandits);
 $node->safe_psql('postgres', 'DELETE FROM dexp3.checkpoint');
 $node->restart;
-check('after a restart without checkpoints');
+check_sums($node, 'after a restart without checkpoints', @bandits);
 
 # Autovacuum may be in the way of who throws checkpoints away.
 my @bad = grep { /\b(?:ERROR|PANIC|TRAP|deadlock)\b/ && !/canceling autovacuum task/ }

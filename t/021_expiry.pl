@@ -7,13 +7,13 @@ use strict;
 use warnings;
 
 use FindBin;
-use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 use lib "$FindBin::RealBin/lib";
 use Dexp3;
+use Storm;
 
 my $seconds = 6;
 my @bandits = ('tuned', 'exploring', 'both', 'deda', 'at once');
@@ -55,25 +55,16 @@ my $begin = q{
 SELECT (ARRAY['tuned', 'tuned', 'tuned', 'tuned', 'exploring', 'exploring', 'exploring', 'both', 'deda', 'at once'])[:number] AS bandit \gset
 };
 my $others = q{
-SELECT about_due(':bandit') AS first \gset
+SELECT about_due(':bandit') AS zeroth \gset
+SELECT about_due(':bandit', :zeroth) AS first \gset
 SELECT about_due(':bandit', :first) AS second \gset
-SELECT about_due(':bandit', :second) AS third \gset
 BEGIN;
-\if :first > 0
-SELECT give(:first, :loss / 1e9);
+\if :zeroth > 0
+SELECT give(:zeroth, :loss / 1e9);
 \endif
-\if :second > 0
-SAVEPOINT a;
-SELECT give(:second, :loss / 1e9);
-ROLLBACK TO a;
-\endif
-\if :third > 0
-SAVEPOINT b;
-SELECT give(:third, :loss / 1e9);
-RELEASE b;
-\endif
-};
-my %scripts = (
+} . $feedback_in_savepoints;
+my @clients = clients(
+	$node, 'expiry', $begin,
 	'choose@12' => q{SELECT choose(':bandit');},
 	'many@1' => q{INSERT INTO chosen SELECT decision_id FROM bandit_choose_many(':bandit', 70);},
 
@@ -113,50 +104,23 @@ COMMIT;
 },
 	'verify@1' => q{SELECT 1 / bandit_verify(':bandit')::int;});
 
-my @files;
-foreach my $script (sort keys %scripts)
-{
-	my ($name, $weight) = split /@/, $script;
-	my $file = $node->basedir . "/$name.sql";
-
-	append_to_file($file, $begin . $scripts{$script});
-	push @files, '-f', "$file\@$weight";
-}
-my @pgbench = ('pgbench', '-n', '-c', 16, '-j', 2, @files, '-T');
-
 # What the clients were told, the log, and the sums agree.
 sub check
 {
 	my ($when) = @_;
 
 	$node->safe_psql('postgres', 'ANALYZE');
-	foreach my $bandit (@bandits)
-	{
-		check_records($node, $bandit, "$when: the log is what was acknowledged");
-		agrees($node, $bandit, undef, "$when: the state");
-		is($node->safe_psql('postgres', "SELECT bandit_verify('$bandit')"), 't', "$bandit: $when: the sums");
-	}
+	check_sums($node, $when, @bandits);
 	is($node->safe_psql('postgres', 'SELECT strays()'), 0, "$when: nothing was settled twice");
 	return;
 }
 
 # The server crashes in the middle.
-my ($stdout, $stderr) = ('', '');
-my $clients = IPC::Run::start([ @pgbench, 60, $node->connstr('postgres') ], '>', \$stdout, '2>', \$stderr);
-sleep $seconds;
-$node->stop('immediate');
-$clients->finish;
-like($stderr, qr/connection to server|server closed|terminat/, 'the clients are cut off');
-unlike($stderr, qr/ERROR:/, 'and have had no errors before');
+storm_and_crash($node, $seconds, @clients);
 $node->start;
 check('after a crash');
 
-$node->command_checks_all(
-	[ @pgbench, $seconds, 'postgres' ],
-	0,
-	[qr/^number of failed transactions: 0 /m],
-	[qr/^(?!.*(?:error|aborted))/s],
-	'no client fails');
+storm($node, $seconds, 'no client fails', @clients);
 check('after the storm');
 
 # It was about the moment of expiry: both sides have won many times, and most that

@@ -390,7 +390,8 @@ INSERT INTO tools.copy VALUES
 ('dexp3.decision_rows', 'decision_id', '1000000'),
 ('dexp3.feedback_rows', 'decision_id', '(SELECT min(p.decision_id) FROM dexp3.pending p WHERE p.bandit = b.name)'),
 ('dexp3.trimmed_rows', 'first_decision', '1000000'),
-('dexp3.expiry_rows', 'first_decision', '1000000'),
+-- of which a batch is made
+('dexp3.expiry_rows', 'first_decision', '(SELECT min(p.decision_id) FROM dexp3.pending p WHERE p.bandit = b.name)'),
 ('dexp3.component', 'node', '5');
 GRANT SELECT ON tools.copy TO PUBLIC;
 
@@ -405,6 +406,8 @@ BEGIN
     EXECUTE (SELECT format('INSERT INTO %1$s SELECT %2$s FROM %1$s r JOIN dexp3.bandit b ON %4$s WHERE b.name = %3$L LIMIT 1',
                            c.relation, string_agg(CASE WHEN a.attname = changed THEN format('%L::%s', attempt_row.value, format_type(a.atttypid, NULL))
                                                        WHEN a.attname = c.key THEN c.value
+                                                       WHEN c.relation = 'dexp3.expiry_rows'::regclass AND a.attname = 'last_decision' THEN c.value
+                                                       WHEN a.attname = 'decisions' AND a.atttypid = 'bigint[]'::regtype THEN format('ARRAY[%s]', c.value)
                                                        WHEN bandit = 'copy' AND a.attname = 'name' THEN '''copy'''
                                                        WHEN a.attname = 'bandit_id' THEN 'b.bandit_id'
                                                        ELSE format('r.%I', a.attname) END, ', ' ORDER BY a.attnum), name,
@@ -437,12 +440,13 @@ FROM tools.copy c JOIN pg_attribute a ON a.attrelid = c.relation AND a.attnum > 
 WHERE CASE c.relation WHEN 'dexp3.component'::regclass THEN b.name = 'tuned'
                       WHEN 'dexp3.expiry_rows'::regclass THEN b.name = 'late'
                       ELSE b.name IN ('tuned', (ARRAY['hasty', 'wide', 'deda'])[1 + a.attnum % 3]) END;
-SELECT count(*) > 1000, count(*) FILTER (WHERE outcome = 'done') > 100, count(*) FILTER (WHERE outcome = '23514') > 100 FROM outcome;
+SELECT count(*) > 1000, count(*) FILTER (WHERE outcome = 'done') > 100, count(*) FILTER (WHERE outcome = '23514') > 100,
+       count(*) FILTER (WHERE outcome = 'done' AND relation = 'dexp3.expiry_rows'::regclass) > 10 FROM outcome;
 SELECT relation, name, bandit, left(value, 50), left(outcome, 200) FROM outcome
 WHERE outcome <> 'done' AND outcome !~ '^(22|23|54)...$'
   -- the same version of the same node is not needed twice
   AND NOT (outcome = 'left out' AND relation = 'dexp3.component'::regclass) ORDER BY relation::text, name});
-is($values, 't|t|t', 'a value in a column is refused, or harms nobody');
+is($values, 't|t|t|t', 'a value in a column is refused, or harms nobody');
 # nothing happens to the originals either
 is( query('installer', q{
 SELECT bool_and(bandit_verify(name)), bool_and(dexp3.may_use(bandit_id)) FROM dexp3.bandit;

@@ -29,6 +29,9 @@ is($meta->{version}, "$version.0", 'META.json has the version of the control fil
 is($meta->{provides}{dexp3}{version}, "$version.0", '... twice');
 is((file('CHANGELOG.md') =~ /^## (\S+)/m)[0], "$version.0", 'so has the changelog');
 is((file('debian/changelog') =~ /^dexp3 \((\S+)-\d+\)/)[0], "$version.0", 'and that of the package');
+my ($year, $month, $day) = file('CHANGELOG.md') =~ /^## \S+ \((\d+)-(\d\d)-(\d\d)\)$/m;
+$month = (qw(Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec))[ $month - 1 ];
+like((file('debian/changelog') =~ /^ -- .*  (.*)$/m)[0], qr/^\w+, 0?\Q${\($day + 0)} $month $year\E /, '... with the same date');
 ok(-f "$top/dexp3--$version.sql", 'there is a script for it');
 
 #
@@ -101,7 +104,7 @@ sub anchors
 	return \%anchors;
 }
 
-my @pages = map { s{^\Q$top\E/}{}r } glob "$top/*.md $top/doc/*.md $top/bench/*.md";
+my @pages = map { s{^\Q$top\E/}{}r } glob "$top/*.md $top/doc/*.md $top/bench/*.md $top/fuzz/*.md";
 cmp_ok(scalar(@pages), '>=', 10, 'there are pages');
 foreach my $page (@pages)
 {
@@ -119,5 +122,11 @@ foreach my $page (@pages)
 	}
 	is(join(' ', @broken), '', "the links of $page lead somewhere");
 }
+
+# The reference begins with links to all of its sections.
+my ($contents, $sections) = file('doc/reference.md') =~ /^(.*?)^(## .*)/ms;
+$sections = join "\n", $sections =~ s/^```.*?^```$//msgr =~ /^(### .*)$/mg;
+is(join(' ', grep { index($contents, "(#$_)") < 0 } sort keys %{ anchors($sections) }),
+	'', 'the reference has a table of contents');
 
 done_testing();

@@ -186,15 +186,21 @@ unlike(
 # On a phone, by day and by night
 #
 
-# A page tells how wide it is in a window 360 pixels wide, and its colours.  The script is
-# ours.
+# A page in a window of this width tells how wide it is, how much of its widest table is
+# out of sight, and its colours.  The script is ours.
 my $measure = q{<script>
 addEventListener('load', () => parent.postMessage([document.documentElement.scrollWidth,
+	Math.max(...Array.from(document.querySelectorAll('.card'), c => c.scrollWidth - c.clientWidth)),
 	getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color].join(';'), '*'));
 </script>};
-my $phone = q{<!DOCTYPE html><html><head><meta name="color-scheme" content="light dark"></head><body>
+sub window
+{
+	my ($width) = @_;
+
+	return qq{<!DOCTYPE html><html><head><meta name="color-scheme" content="light dark"></head><body>
 <script>addEventListener('message', e => document.body.setAttribute('data-measure', e.data))</script>
-<iframe src="inner.html" width="360" height="640" style="border: 0"></iframe></body></html>};
+<iframe src="inner.html" width="$width" height="640" style="border: 0"></iframe></body></html>};
+}
 foreach my $bandit ('headline', $hostile{'many letters'}, undef)
 {
 	my %colours;
@@ -203,13 +209,14 @@ foreach my $bandit ('headline', $hostile{'many letters'}, undef)
 	append_to_file("$files/inner.html", page($bandit) =~ s/<meta http-equiv[^>]*>//r =~ s{</body>}{$measure</body>}r);
 	foreach my $scheme (0, 1)
 	{
-		my $tree = show($phone, "--blink-settings=preferredColorScheme=$scheme");
-		my ($width, @colours) = split /;/, ($tree =~ /data-measure="([^"]*)"/)[0] // '';
+		my $tree = show(window(360), "--blink-settings=preferredColorScheme=$scheme");
+		my ($width, undef, @colours) = split /;/, ($tree =~ /data-measure="([^"]*)"/)[0] // '';
 
 		is($width, 360, 'it fits on a phone');
 		$colours{$scheme} = "@colours";
 	}
 	isnt($colours{0}, $colours{1}, 'it has colours for the dark');
+	is((show(window(1280)) =~ /data-measure="1280;(\d+);/)[0], 0, 'on a desk, nothing is out of sight');
 }
 
 $node->stop;

@@ -363,6 +363,7 @@ self_tuned_step_size(const Learner *learner, double *weights, double *total)
 			moment += weights[i] * (z[i] - least);
 		}
 		*total = sum;
+		/* cppcheck-suppress invalidFunctionArg ; some arms are left */
 		log_sum = log(sum);
 		entropy = log_sum + rate * moment / sum;
 		g = v * (3 - 2 * log_sum / log_arms) - target;
