@@ -14,7 +14,7 @@
 # and without the caller's environment: PG* variables, MAKEFLAGS and .psqlrc have no
 # effect.
 
-versions='18 17 16 15'
+versions='19 18 17 16 15'
 with_tap=no		# will the TAP tests be run?
 needs=()		# what else the script needs, as program=package
 python_needs=()		# likewise, as module=package
@@ -163,7 +163,7 @@ require_tools()
 		return
 	fi
 	command -v apt-get >/dev/null ||
-		die "there is no apt-get here.  Please install PostgreSQL (15 to 18) with its server
+		die "there is no apt-get here.  Please install PostgreSQL (15 to 19) with its server
 header files, gcc, make and, for the tests, prove and the Perl module IPC::Run;
 and set PG_CONFIG if that PostgreSQL is not below /usr/lib/postgresql."
 
@@ -172,7 +172,7 @@ and set PG_CONFIG if that PostgreSQL is not below /usr/lib/postgresql."
 		tools=$(tool_packages | xargs)
 	fi
 
-	find_postgres || postgres=$(postgres_packages) || die "apt offers no PostgreSQL from 15 to 18, only
+	find_postgres || postgres=$(postgres_packages) || die "apt offers no PostgreSQL from 15 to 19, only
 other versions.  The PostgreSQL project has packages for this distribution; as root:
   apt-get install postgresql-common && /usr/share/postgresql-common/pgdg/apt.postgresql.org.sh
 Or set PG_CONFIG to the pg_config of an installation of your own."

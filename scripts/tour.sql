@@ -88,9 +88,9 @@ SELECT bandit_add_arm('headline', 'short'), bandit_retire_arm('headline', 'plain
 SELECT arm, round(probability::numeric, 3) AS probability FROM bandit_probabilities('headline');
 
 --
--- No answer is an answer, too.  Here the window for answers is 0, so that each of 1,000
--- mails counts as the worst loss, 20.  Until then visitors keep the arm that they saw.
--- Losses are in euros.
+-- No answer is an answer, too.  Here losses are in euros, from 0 to 20, and the window for
+-- answers is 0: each of 1,000 mails counts as the worst loss at once.  A visitor who comes
+-- back before the outcome is known keeps the arm ("sticky").
 --
 SELECT bandit_create('price', '{9.99,10.49}', feedback_window => '0 seconds', sticky => true, loss_range => '{0,20}');
 SELECT arm FROM bandit_choose('price', subject => 'ann');
