@@ -116,6 +116,13 @@ DeleteTuple(Relation rel, ItemPointer tid, Snapshot snapshot)
 #define OldestClogXid	(ShmemVariableCache->oldestClogXid)
 #endif
 
+/* Is just this lock held? */
+#if PG_VERSION_NUM >= 170000
+#define IsLockHeldByMe(tag, mode)	LockHeldByMe(tag, mode, false)
+#else
+#define IsLockHeldByMe(tag, mode)	LockHeldByMe(tag, mode)
+#endif
+
 /* Since 17 a dshash table copies keys by a function. */
 #if PG_VERSION_NUM >= 170000
 #define SetDshashCopyFunction(params)	((params)->copy_function = dshash_memcpy)

@@ -43,7 +43,7 @@
  * How many decisions are enough for a batch, and how many fit into one.  A row with
  * that many is not compressed, nor moved out of line.
  */
-#define ENOUGH			64
+#define ENOUGH			128
 #define MAX_BATCH		200
 
 /*

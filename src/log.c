@@ -668,6 +668,20 @@ log_find_decision(int64 decision_id, DecisionRow *row)
 }
 
 /*
+ * Are identifiers in ascending order, and not many others between them?
+ */
+static bool
+ids_are_dense(const int64 *ids, int n)
+{
+	for (int i = 1; i < n; i++)
+	{
+		if (ids[i] <= ids[i - 1])
+			return false;
+	}
+	return (uint64) ids[n - 1] - (uint64) ids[0] < 2 * (uint64) n;
+}
+
+/*
  * Visit the decisions with the given identifiers, if a snapshot sees them.  If they are
  * close together, which those of a batch are unless many bandits are in use, one scan
  * finds them all.

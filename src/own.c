@@ -302,7 +302,8 @@ own_note_expiry(int32 bandit_id, int32 epoch, TimestampTz after)
 }
 
 /*
- * List the bandits of which enough decisions are due, and return their number.
+ * List the bandits of which enough decisions are due, unless somebody else is at it, and
+ * return their number.
  */
 int
 own_expiries(TimestampTz now, OwnExpiry **expiries)
@@ -316,15 +317,18 @@ own_expiries(TimestampTz now, OwnExpiry **expiries)
 	own_bandits_start_iterate(bandits, &iterator);
 	while ((bandit = own_bandits_iterate(bandits, &iterator)) != NULL)
 	{
+		int32		bandit_id = key_bandit_id(bandit->key);
+		int32		epoch = key_epoch(bandit->key);
 		OwnExpiry  *expiry;
 
-		if (bandit->expires_after >= now || bandit->innermost == NULL)
+		if (bandit->expires_after >= now || bandit->innermost == NULL ||
+			shared_is_expiring(bandit_id, epoch))
 			continue;
 		if (n == 0)
 			*expiries = palloc(bandits->members * sizeof(OwnExpiry));
 		expiry = &(*expiries)[n++];
-		expiry->bandit_id = key_bandit_id(bandit->key);
-		expiry->epoch = key_epoch(bandit->key);
+		expiry->bandit_id = bandit_id;
+		expiry->epoch = epoch;
 		expiry->decisions = bandit->innermost->counts.decisions;
 	}
 	return n;

@@ -73,20 +73,6 @@ typedef struct ExpiryRow
 } ExpiryRow;
 
 /*
- * Are identifiers in ascending order, and not many others between them?
- */
-static inline bool
-ids_are_dense(const int64 *ids, int n)
-{
-	for (int i = 1; i < n; i++)
-	{
-		if (ids[i] <= ids[i - 1])
-			return false;
-	}
-	return ids[n - 1] - ids[0] < 2 * (int64) n;
-}
-
-/*
  * A row of dexp3.trimmed: the sums of rows that have been removed.  The columns
  * that tell which rows they were are not read.
  */

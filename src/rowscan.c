@@ -9,6 +9,8 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
 #include "utils/snapmgr.h"
 
 #include "compat.h"
@@ -16,14 +18,32 @@
 #include "tables.h"
 
 /*
+ * Has this transaction locked a table to write?
+ */
+static bool
+is_locked_to_write(Oid table)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, table);
+	return IsLockHeldByMe(&tag, RowExclusiveLock);
+}
+
+/*
  * Begin a scan.  The keys have the numbers of columns of the index.  The log's tables
  * must have been locked, with log_lock(), or be looked at for a row that may as well be
  * gone.
+ *
+ * Who has locked the table to write locks its indexes likewise, and for as long: a
+ * statement that writes may look several times, and inserts into most of them in the
+ * end.
  */
 void
 rows_begin(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode, Snapshot snapshot,
 		   ScanKey keys, int nkeys)
 {
+	if (lockmode == AccessShareLock && is_locked_to_write(table))
+		lockmode = RowExclusiveLock;
 	rows->lockmode = lockmode;
 	rows->table = table_open_checked(table, lockmode);
 	rows->index = index_open(index, lockmode);

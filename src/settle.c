@@ -25,6 +25,7 @@
 
 #include "arguments.h"
 #include "clock.h"
+#include "expire.h"
 #include "log.h"
 #include "node.h"
 #include "own.h"
@@ -298,6 +299,17 @@ settle_bandit_of(int64 decision_id)
 }
 
 /*
+ * Is it worth while to look for a batch with this decision, before feedback is written
+ * and settlement_append() does?  If its window is open it has none, as a rule.
+ */
+static bool
+may_have_expired(const Settling *settling)
+{
+	return settling->was_refused ||
+		settling->decision.decided_at < expiry_time(settling->bandit);
+}
+
+/*
  * Look at a decision that is to be settled with what was given as feedback.  If it is
  * open, return true and what settle_write() needs; otherwise tell the outcome.
  *
@@ -336,7 +348,8 @@ settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
 			*outcome = outcome_of(removed);
 			return false;
 		}
-		switch (settlement_find(row, &settlement))
+		switch (may_have_expired(settling) ? settlement_find(row, &settlement) :
+				settlement_find_row(row, &settlement))
 		{
 			case IS_SETTLED:
 				*outcome = outcome_of(settlement.settled_by);
@@ -362,10 +375,11 @@ settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
  * quicker: then look again.
  */
 bool
-settle_write(const Settling *settling)
+settle_write(Settling *settling)
 {
-	return settle(settling->bandit, &settling->sums, &settling->decision,
-				  SETTLED_BY_FEEDBACK, settling->loss);
+	settling->was_refused = !settle(settling->bandit, &settling->sums, &settling->decision,
+									SETTLED_BY_FEEDBACK, settling->loss);
+	return !settling->was_refused;
 }
 
 /*
@@ -374,7 +388,7 @@ settle_write(const Settling *settling)
 FeedbackOutcome
 settle_by_feedback(int64 decision_id, const Feedback *feedback)
 {
-	Settling	settling;
+	Settling	settling = {0};
 	FeedbackOutcome outcome;
 
 	while (settle_look(decision_id, feedback, &settling, &outcome))

@@ -34,9 +34,13 @@ typedef struct Feedback
 								 * range, or 0 for the lower? */
 } Feedback;
 
-/* An open decision and all that is needed to settle it with feedback. */
+/*
+ * An open decision and all that is needed to settle it with feedback.  Before the first
+ * look it is all zeros.
+ */
 typedef struct Settling
 {
+	bool		was_refused;	/* has settle_write() found it settled? */
 	const Bandit *bandit;
 	DecisionRow decision;
 	double		loss;
@@ -45,7 +49,7 @@ typedef struct Settling
 
 extern bool settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
 						FeedbackOutcome *outcome);
-extern bool settle_write(const Settling *settling);
+extern bool settle_write(Settling *settling);
 extern int32 settle_bandit_of(int64 decision_id);
 extern FeedbackOutcome settle_by_feedback(int64 decision_id, const Feedback *feedback);
 extern void settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner);

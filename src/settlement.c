@@ -59,14 +59,28 @@
 #include "settlement.h"
 #include "tables.h"
 
+/*
+ * How far from each other two decisions are near, and how far ahead is looked then.
+ * Of decisions by themselves, one of many bandits for instance, the neighbours are not
+ * worth a look.
+ */
+#define NEAR	32
+#define REACH	256
+
 struct SettlementLook
 {
-	MemoryContext context;		/* of the batch */
+	MemoryContext context;		/* of the batch; NULL before the first */
 	SnapshotData dirty;
 	bool		in_feedback;	/* have these scans been begun? */
 	bool		in_expiry;
 	RowScan		feedback;
 	RowScan		expiry;
+
+	/* The scan of dexp3.feedback is for decisions behind this one ... */
+	int64		asked;
+	int64		until;			/* ... up to this one */
+	bool		has_next;		/* it is at the index entry of this decision: */
+	int64		next;
 
 	/*
 	 * From this decision on, this is the first batch that reaches another, if
@@ -127,9 +141,23 @@ covers(const ExpiryRow *batch, int64 decision_id)
  */
 
 /*
- * Begin to look at the rows of some decisions, and return whether there is one.
+ * Go to the next index entry.  The row is fetched only if it is asked for.
  */
-static bool
+static void
+next_feedback(SettlementLook *look)
+{
+	IndexScanDesc scan = look->feedback.scan;
+	bool		isnull;
+
+	look->has_next = index_getnext_tid(scan, ForwardScanDirection) != NULL;
+	if (look->has_next)
+		look->next = DatumGetInt64(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &isnull));
+}
+
+/*
+ * Begin to look at the rows of some decisions.
+ */
+static void
 begin_feedback(SettlementLook *look, int64 first, int64 last)
 {
 	ScanKeyData keys[2];
@@ -142,7 +170,37 @@ begin_feedback(SettlementLook *look, int64 first, int64 last)
 		rows_begin(&look->feedback, tables()->feedback, tables()->feedback_pkey,
 				   AccessShareLock, &look->dirty, keys, 2);
 	look->in_feedback = true;
-	return rows_next(&look->feedback);
+	look->until = last;
+	next_feedback(look);
+}
+
+/*
+ * Find the row of a decision, and return whether there is one.
+ *
+ * Who looks at many decisions asks for one after the other.  If they are near each
+ * other, one scan finds the rows of all that come soon.
+ */
+static bool
+find_feedback(SettlementLook *look, int64 decision_id)
+{
+	if (!look->in_feedback || decision_id <= look->asked || decision_id > look->until)
+	{
+		/* identifiers may be anything, if somebody has inserted rows */
+		bool		is_near = look->in_feedback && decision_id <= PG_INT64_MAX - REACH &&
+			(uint64) decision_id - (uint64) look->asked + NEAR < 2 * NEAR;
+
+		begin_feedback(look, decision_id, is_near ? decision_id + REACH : decision_id);
+	}
+	look->asked = decision_id;
+	while (look->has_next && look->next < decision_id)
+		next_feedback(look);
+	while (look->has_next && look->next == decision_id)
+	{
+		if (index_fetch_heap(look->feedback.scan, look->feedback.slot))
+			return true;
+		next_feedback(look);	/* it was withdrawn, or rolled back */
+	}
+	return false;
 }
 
 /*
@@ -153,20 +211,8 @@ any_has_feedback(SettlementLook *look, const ExpiryRow *batch)
 {
 	bool		found = false;
 
-	if (ids_are_dense(batch->decisions, batch->n))
-	{
-		for (bool more = begin_feedback(look, batch->first_decision, batch->last_decision);
-			 more && !found; more = rows_next(&look->feedback))
-		{
-			FeedbackRow row;
-
-			log_read_feedback(look->feedback.slot, &row);
-			found = covers(batch, row.decision_id);
-		}
-		return found;
-	}
 	for (int i = 0; i < batch->n && !found; i++)
-		found = begin_feedback(look, batch->decisions[i], batch->decisions[i]);
+		found = find_feedback(look, batch->decisions[i]);
 	return found;
 }
 
@@ -203,6 +249,9 @@ next_batch(SettlementLook *look)
 
 	if (!rows_next(&look->expiry))
 		return false;
+	if (look->context == NULL)
+		look->context = AllocSetContextCreate(GetMemoryChunkContext(look), "dexp3 batch",
+											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContextReset(look->context);
 	old = MemoryContextSwitchTo(look->context);
 	log_read_expiry(look->expiry.slot, &look->batch);
@@ -287,10 +336,25 @@ settlement_begin_look(void)
 {
 	SettlementLook *look = palloc0(sizeof(SettlementLook));
 
-	look->context = AllocSetContextCreate(CurrentMemoryContext, "dexp3 batch",
-										  ALLOCSET_DEFAULT_SIZES);
 	InitDirtySnapshot(look->dirty);
 	return look;
+}
+
+/*
+ * Find out whether a decision is settled by a row of dexp3.feedback.
+ */
+static SettlementStatus
+has_row(SettlementLook *look, int64 decision_id, Settlement *settlement)
+{
+	memset(settlement, 0, sizeof(Settlement));
+	if (find_feedback(look, decision_id))
+	{
+		FeedbackRow row;
+
+		log_read_feedback(look->feedback.slot, &row);
+		note_settler(look, &look->feedback, row.settled_by, row.xact, settlement);
+	}
+	return settlement->status;
 }
 
 /*
@@ -300,15 +364,7 @@ settlement_begin_look(void)
 SettlementStatus
 settlement_of(SettlementLook *look, const DecisionRow *decision, Settlement *settlement)
 {
-	memset(settlement, 0, sizeof(Settlement));
-	if (begin_feedback(look, decision->decision_id, decision->decision_id))
-	{
-		FeedbackRow row;
-
-		log_read_feedback(look->feedback.slot, &row);
-		note_settler(look, &look->feedback, row.settled_by, row.xact, settlement);
-	}
-	else
+	if (has_row(look, decision->decision_id, settlement) == NOT_SETTLED)
 		(void) find_batch(look, decision->bandit_id, decision->epoch,
 						  decision->decision_id, settlement);
 	return settlement->status;
@@ -321,7 +377,8 @@ settlement_end_look(SettlementLook *look)
 		rows_end(&look->feedback);
 	if (look->in_expiry)
 		rows_end(&look->expiry);
-	MemoryContextDelete(look->context);
+	if (look->context != NULL)
+		MemoryContextDelete(look->context);
 	pfree(look);
 }
 
@@ -333,6 +390,19 @@ settlement_find(const DecisionRow *decision, Settlement *settlement)
 {
 	SettlementLook *look = settlement_begin_look();
 	SettlementStatus status = settlement_of(look, decision, settlement);
+
+	settlement_end_look(look);
+	return status;
+}
+
+/*
+ * Look at one decision, but not for batches.
+ */
+SettlementStatus
+settlement_find_row(const DecisionRow *decision, Settlement *settlement)
+{
+	SettlementLook *look = settlement_begin_look();
+	SettlementStatus status = has_row(look, decision->decision_id, settlement);
 
 	settlement_end_look(look);
 	return status;

@@ -36,6 +36,8 @@ typedef struct Settlement
 typedef struct SettlementLook SettlementLook;
 
 extern SettlementStatus settlement_find(const DecisionRow *decision, Settlement *settlement);
+extern SettlementStatus settlement_find_row(const DecisionRow *decision,
+											Settlement *settlement);
 extern bool settlement_is_in_batch(const DecisionRow *decision);
 extern SettlementLook *settlement_begin_look(void);
 extern SettlementStatus settlement_of(SettlementLook *look, const DecisionRow *decision,

@@ -181,6 +181,32 @@ shared_claim_checkpoint(const SharedLog *log)
 }
 
 /*
+ * Is this a transaction of another session that is running?
+ */
+static bool
+is_of_others(uint64 xact)
+{
+	return xact != 0 && xact != U64FromFullTransactionId(GetTopFullTransactionIdIfAny()) &&
+		TransactionIdIsInProgress((TransactionId) xact);
+}
+
+/*
+ * Is somebody else just letting decisions of a bandit expire?
+ */
+bool
+shared_is_expiring(int32 bandit_id, int32 epoch)
+{
+	SharedEntry *entry = entries_are_usable() ? entry_find(bandit_id, epoch, false) : NULL;
+	uint64		expirer;
+
+	if (entry == NULL)
+		return false;
+	expirer = entry->expirer;
+	entry_unlock(entry);
+	return is_of_others(expirer);
+}
+
+/*
  * If nobody is letting decisions expire, let it be ours to do until a frontier is
  * published, or the transaction ends: then return true.
  */
@@ -196,8 +222,7 @@ shared_claim_expiry(const SharedLog *log)
 	entry = entry_find(log->bandit_id, log->epoch, true);
 	if (entry == NULL)
 		return true;
-	is_free = entry->expirer == 0 || entry->expirer == mine ||
-		!TransactionIdIsInProgress((TransactionId) entry->expirer);
+	is_free = !is_of_others(entry->expirer);
 	if (is_free)
 		entry->expirer = mine;
 	entry_unlock(entry);

@@ -23,6 +23,7 @@ extern bool shared_read(const SharedLog *log, const Selection *selection,
 						Totals *totals, Frontier *frontier, bool *checkpoint_due);
 extern void shared_publish_frontier(const SharedLog *log, Frontier *frontier);
 extern bool shared_claim_checkpoint(const SharedLog *log);
+extern bool shared_is_expiring(int32 bandit_id, int32 epoch);
 extern bool shared_claim_expiry(const SharedLog *log);
 extern bool shared_claim_publishing(const SharedLog *log, int interval);
 
