@@ -40,7 +40,7 @@ CREATE FUNCTION bench.insert_decision(bandit_id text DEFAULT NULL) RETURNS text
                        '{"decision_id": "nextval(''bench.decision_id'')",
                          "decided_at": "now()",
                          "xact": "pg_current_xact_id()"}' ||
-                       jsonb_strip_nulls(jsonb_build_object('bandit_id', bandit_id)))
+                       jsonb_strip_nulls(jsonb_build_object('bandit_id', insert_decision.bandit_id)))
                 FROM dexp3.decision AS d LIMIT 1);
 
 -- The source provides the decision, as "d".  The row differs from the example by the
