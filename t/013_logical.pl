@@ -356,7 +356,8 @@ $subscriber->safe_psql('shop', 'DROP SUBSCRIPTION shop');
 # a subscription fires triggers of a partition for rows that were published by way of
 # the partitioned table: any such trigger will do.
 my $expected = 'terminating .* due to administrator';
-$expected .= '|relcache reference leak: relation "\w+_rows" not closed' if $subscriber->pg_version >= 16;
+$expected .= '|(?:relcache reference leak|resource was not closed): relation "\w+_rows"'
+  if $subscriber->pg_version >= 16;
 foreach my $node ($publisher, $subscriber)
 {
 	my @bad = grep { /\b(?:ERROR|FATAL|PANIC|TRAP|WARNING):/ && !/$expected/ }

@@ -57,7 +57,7 @@ SELECT (ARRAY['tuned', 'tuned', 'tuned', 'tuned', 'exploring', 'exploring', 'exp
 my $others = q{
 SELECT about_due(':bandit') AS zeroth \gset
 SELECT about_due(':bandit', :zeroth) AS first \gset
-SELECT about_due(':bandit', :first) AS second \gset
+SELECT about_due(':bandit', greatest(:zeroth, :first)) AS second \gset
 BEGIN;
 \if :zeroth > 0
 SELECT give(:zeroth, :loss / 1e9);
