@@ -34,18 +34,17 @@ is_locked_to_write(Oid table)
  * must have been locked, with log_lock(), or be looked at for a row that may as well be
  * gone.
  *
- * Who has locked the table to write locks its indexes likewise, and for as long: a
- * statement that writes may look several times, and inserts into most of them in the
- * end.
+ * A table that is locked to write, until the end of the transaction, needs no other lock.
+ * Indexes are locked only while they are in use, as by INSERT: nobody shall have to wait
+ * for an idle transaction in order to move one.
  */
 void
 rows_begin(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode, Snapshot snapshot,
 		   ScanKey keys, int nkeys)
 {
-	if (lockmode == AccessShareLock && is_locked_to_write(table))
-		lockmode = RowExclusiveLock;
 	rows->lockmode = lockmode;
-	rows->table = table_open_checked(table, lockmode);
+	rows->table_is_locked = is_locked_to_write(table);
+	rows->table = table_open_checked(table, rows->table_is_locked ? NoLock : lockmode);
 	rows->index = index_open(index, lockmode);
 	rows->slot = MakeSingleTupleTableSlot(RelationGetDescr(rows->table),
 										  table_slot_callbacks(rows->table));
@@ -107,5 +106,5 @@ rows_end(RowScan *rows)
 	index_endscan(rows->scan);
 	ExecDropSingleTupleTableSlot(rows->slot);
 	index_close(rows->index, unlock);
-	table_close(rows->table, unlock);
+	table_close(rows->table, rows->table_is_locked ? NoLock : unlock);
 }

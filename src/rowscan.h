@@ -24,6 +24,8 @@ typedef struct RowScan
 	IndexScanDesc scan;
 	TupleTableSlot *slot;
 	LOCKMODE	lockmode;
+	bool		table_is_locked;	/* to write, by somebody else in this
+									 * transaction */
 } RowScan;
 
 extern void rows_begin(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode,

@@ -299,13 +299,14 @@ settle_bandit_of(int64 decision_id)
 }
 
 /*
- * Is it worth while to look for a batch with this decision, before feedback is written
- * and settlement_append() does?  If its window is open it has none, as a rule.
+ * Must a batch be looked for that covers the decision, before feedback is written?
+ * settlement_append() does so afterwards, and while the window is open there is none, as a
+ * rule.
  */
 static bool
 may_have_expired(const Settling *settling)
 {
-	return settling->was_refused ||
+	return settling->look_closely ||
 		settling->decision.decided_at < expiry_time(settling->bandit);
 }
 
@@ -313,8 +314,8 @@ may_have_expired(const Settling *settling)
  * Look at a decision that is to be settled with what was given as feedback.  If it is
  * open, return true and what settle_write() needs; otherwise tell the outcome.
  *
- * All that can be wrong with feedback is found out here, and nothing is written but
- * checkpoints.
+ * Nothing is written here but checkpoints.  With look_closely, all that can be wrong with
+ * feedback is found out.
  */
 bool
 settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
@@ -377,9 +378,9 @@ settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
 bool
 settle_write(Settling *settling)
 {
-	settling->was_refused = !settle(settling->bandit, &settling->sums, &settling->decision,
-									SETTLED_BY_FEEDBACK, settling->loss);
-	return !settling->was_refused;
+	settling->look_closely = true;	/* the next time */
+	return settle(settling->bandit, &settling->sums, &settling->decision,
+				  SETTLED_BY_FEEDBACK, settling->loss);
 }
 
 /*
@@ -388,7 +389,7 @@ settle_write(Settling *settling)
 FeedbackOutcome
 settle_by_feedback(int64 decision_id, const Feedback *feedback)
 {
-	Settling	settling = {0};
+	Settling	settling = {.look_closely = false};
 	FeedbackOutcome outcome;
 
 	while (settle_look(decision_id, feedback, &settling, &outcome))

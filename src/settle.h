@@ -34,13 +34,11 @@ typedef struct Feedback
 								 * range, or 0 for the lower? */
 } Feedback;
 
-/*
- * An open decision and all that is needed to settle it with feedback.  Before the first
- * look it is all zeros.
- */
+/* An open decision and all that is needed to settle it with feedback. */
 typedef struct Settling
 {
-	bool		was_refused;	/* has settle_write() found it settled? */
+	bool		look_closely;	/* Must all be found out before something is
+								 * written?  Set it before the first look. */
 	const Bandit *bandit;
 	DecisionRow decision;
 	double		loss;

@@ -187,7 +187,7 @@ find_feedback(SettlementLook *look, int64 decision_id)
 	{
 		/* identifiers may be anything, if somebody has inserted rows */
 		bool		is_near = look->in_feedback && decision_id <= PG_INT64_MAX - REACH &&
-			(uint64) decision_id - (uint64) look->asked + NEAR < 2 * NEAR;
+			(uint64) decision_id - (uint64) look->asked + NEAR < UINT64CONST(2) * NEAR;
 
 		begin_feedback(look, decision_id, is_near ? decision_id + REACH : decision_id);
 	}

@@ -438,6 +438,7 @@ take_row(FeedbackSource *source, TupleTableSlot *old, TupleTableSlot *new)
 {
 	FeedbackFromRow row = {.source = source,.old = old,.new = new};
 
+	row.settling.look_closely = source->warn;
 	do
 	{
 		ErrorData  *error = NULL;
