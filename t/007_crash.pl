@@ -220,6 +220,8 @@ sub finish_clients
 		$client->{run}->finish;
 		my $status = $client->{run}->result(0);
 		my $stderr = slurp_file("$client->{path}.err");
+		# psql does not always know a lost connection from a statement that failed.
+		$status = 2 if $status == 3 && $stderr =~ /server closed the connection unexpectedly/;
 		push @surprises, "$status: $stderr" if $status != $expected || $stderr =~ /ERROR|FATAL|PANIC/;
 
 		foreach my $line (split /\n/, slurp_file("$client->{path}.out"))
