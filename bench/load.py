@@ -146,6 +146,7 @@ class Floors:
         self.decision = decision
         self.decision_by_turns = sql("SELECT bench.insert_decision('1 + mod(n, 1000)')")
         self.choose = self.write('choose', f'{decision};')
+        self.choose_returning = self.write('choose_returning', f'{decision} RETURNING decision_id, arm, probability;')
         self.choose_and_skip = self.write('choose_and_skip', f'WITH d AS ({decision} RETURNING *) {skip};')
         self.feedback = self.write('feedback', f'{share}{feedback};')
         self.trigger = self.write('trigger', f'{share}WITH p AS (INSERT INTO bench.purchase_floor (decision_id, loss)'

@@ -99,6 +99,8 @@ def workloads(floors, stock):
     return (
         ('choose', 'A choice', (
             ('INSERT', plain(floors.choose)),
+            ('INSERT again', plain(floors.choose)),     # how much is noise
+            ('INSERT that returns it', plain(floors.choose_returning)),
             ('dexp3', with_bandit('choose.sql')),
             ('PL/pgSQL', plain('peer_choose.sql')))),
         ('feedback', 'Feedback', (
