@@ -36,12 +36,12 @@ class Stock:
         self.floors = floors
         self.size = 0
 
-    def grow_with(self, taken):
-        """Have enough for a slice at this rate and its first half second, even if this slice was a slow one.
+    def grow_with(self, taken, warm_up):
+        """Have enough for a slice at this rate and its first seconds, even if this slice was a slow one.
 
         Where each commit waits for the disk, the next one may be many times as fast.
         """
-        self.size = max(self.size, int(3 * taken.rate * (settings.seconds + 0.5)) + 25000)
+        self.size = max(self.size, int(3 * taken.rate * (settings.seconds + warm_up)) + 25000)
         return taken
 
     def floor(self):
@@ -63,7 +63,9 @@ class Stock:
         return first
 
     def dexp3_many(self):
-        return sql('SELECT bench.choose_by_turns(%s)', self.size)
+        first = sql('SELECT bench.choose_by_turns(%s)', self.size)
+        sql('SELECT bench.choose_by_turns(1000)')       # which writes checkpoints
+        return first
 
     def peer(self):
         sql("UPDATE peer.bandit SET round = round + %s, outstanding = outstanding + %s WHERE name = 'peer'",
@@ -84,11 +86,12 @@ def workloads(floors, stock):
     def plain(script, **arguments):
         return lambda clients, commit: lambda: pgbench(script, clients, commit, **arguments)
 
-    def with_stock(script, make):
-        return lambda clients, commit: lambda: pgbench(script, clients, commit, next=make())
+    def with_stock(script, make, warm_up=0.5):
+        return lambda clients, commit: lambda: pgbench(script, clients, commit, warm_up, next=make())
 
-    def floor_with_stock(script, make):
-        return lambda clients, commit: lambda: stock.grow_with(pgbench(script, clients, commit, next=make()))
+    def floor_with_stock(script, make, warm_up=0.5):
+        """The warm-up is that of the others, who need as many decisions."""
+        return lambda clients, commit: lambda: stock.grow_with(pgbench(script, clients, commit, next=make()), warm_up)
 
     def of_app(learner):
         return lambda clients, commit: lambda: app(learner, clients, commit)
@@ -119,8 +122,8 @@ def workloads(floors, stock):
             ('INSERT', plain(floors.many_choose)),
             ('dexp3', plain('many_choose.sql', warm_up=many_warm_up)))),
         ('many feedback', 'Feedback for 1,000 bandits by turns', (
-            ('INSERT', floor_with_stock(floors.feedback, stock.floor_many)),
-            ('dexp3', with_stock('feedback.sql', stock.dexp3_many)))),
+            ('INSERT', floor_with_stock(floors.feedback, stock.floor_many, many_warm_up)),
+            ('dexp3', with_stock('feedback.sql', stock.dexp3_many, many_warm_up)))),
         ('many', 'A round of one of 1,000 bandits', (
             ('INSERT', plain(floors.many_mix)),
             ('dexp3', plain('many_mix.sql', warm_up=many_warm_up)),
