@@ -24,8 +24,7 @@ typedef struct RowScan
 	IndexScanDesc scan;
 	TupleTableSlot *slot;
 	LOCKMODE	lockmode;
-	bool		table_is_locked;	/* to write, by somebody else in this
-									 * transaction */
+	bool		table_is_locked;	/* to write, since before the scan */
 } RowScan;
 
 extern void rows_begin(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode,
