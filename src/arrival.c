@@ -32,6 +32,7 @@
 #include "node.h"
 #include "own.h"
 #include "settlement.h"
+#include "shared.h"
 #include "tables.h"
 #include "validate.h"
 
@@ -218,6 +219,7 @@ check_not_settled(Relation rel, HeapTuple tuple, DecisionRow *row)
 
 		ids = (const int64 *) ARR_DATA_PTR(decisions);
 		n = ARR_DIMS(decisions)[0];
+		shared_note_batch(row->bandit_id, row->epoch, ids[n - 1]);
 	}
 	for (int i = 0; i < n; i++)
 	{
@@ -225,7 +227,7 @@ check_not_settled(Relation rel, HeapTuple tuple, DecisionRow *row)
 
 		row->decision_id = ids[i];
 		if (is_batch ? settlement_find(row, &settlement) != NOT_SETTLED :
-			settlement_is_in_batch(row))
+			settlement_find_batch(row->bandit_id, row->epoch, row->decision_id, &settlement))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNIQUE_VIOLATION),
 					 errmsg("decision " INT64_FORMAT " of a row for \"dexp3.%s\" is settled already",
@@ -253,6 +255,7 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 	bool		nulls[2] = {0};
 	Datum		ids[3];
 	DecisionRow row = {0};
+	Settlement	settlement;
 	bool		isnull;
 
 	check_called_as_trigger(fcinfo, "log_arrival");
@@ -302,7 +305,7 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 		 * checkpoints may have its batch, which counted for nothing without
 		 * it
 		 */
-		if (settlement_is_in_batch(&row))
+		if (settlement_find_batch(row.bandit_id, row.epoch, row.decision_id, &settlement))
 			forget_sums(true);
 	}
 	else if (relid != tables()->trimmed && !is_update)

@@ -51,6 +51,7 @@ typedef struct SharedEntry
 	TimestampTz published_at;	/* when its sums were last published */
 	uint64		expirer;		/* the transaction that lets decisions expire,
 								 * if it is running */
+	int64		last_in_batch;	/* no batch reaches a decision behind it */
 	Frontier	frontier;
 	Counts		counts;
 

@@ -4,7 +4,7 @@
  *
  * Decisions expire in the order in which they were made, see frontier.h.  Most of
  * them may, so silence must be cheap: one row of dexp3.expiry, a batch, says it for
- * many.  settlement.c tells why each decision is still settled once.
+ * many.  once.c tells why each decision is still settled once.
  *
  * Who chooses finds out from the frontier, which it has anyway, whether enough
  * decisions are due, or some have been for a while.  The batch is written at the very
@@ -32,6 +32,7 @@
 #include "expire.h"
 #include "insert.h"
 #include "log.h"
+#include "once.h"
 #include "own.h"
 #include "settle.h"
 #include "settlement.h"
@@ -220,7 +221,7 @@ write_batch(Collection *collection, const Sums *sums)
 	batch.received_at = time_of_action();
 	batch.n = n;
 	batch.decisions = ids;
-	if (!settlement_append_batch(&batch, bandit->retention != NULL))
+	if (!once_append_batch(&batch, bandit->retention != NULL))
 		return false;
 	for (int i = 0; i < n; i++)
 	{

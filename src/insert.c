@@ -20,8 +20,10 @@
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "storage/lmgr.h"
+#include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "compat.h"
 #include "insert.h"
@@ -184,6 +186,40 @@ unique_indexes(const ResultRelInfo *relinfo)
 }
 
 /*
+ * Is there a row with the same first column, be that committed or not?  The index, which
+ * is one of the table's own, tells.
+ */
+static bool
+is_there(RowInserter *inserter, Oid index)
+{
+	const ResultRelInfo *relinfo = inserter->relinfo;
+	bool		found = false;
+
+	for (int i = 0; i < relinfo->ri_NumIndices; i++)
+	{
+		Relation	rel = relinfo->ri_IndexRelationDescs[i];
+		SnapshotData dirty;
+		ScanKeyData key;
+		IndexScanDesc scan;
+		TupleTableSlot *slot;
+
+		if (RelationGetRelid(rel) != index)
+			continue;
+		InitDirtySnapshot(dirty);
+		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
+					inserter->slots[0]->tts_values[0]);
+		scan = BeginIndexScan(inserter->rel, rel, &dirty, 1);
+		index_rescan(scan, &key, 1, NULL, 0);
+		slot = MakeSingleTupleTableSlot(RelationGetDescr(inserter->rel),
+										table_slot_callbacks(inserter->rel));
+		found = index_getnext_slot(scan, ForwardScanDirection, slot);
+		ExecDropSingleTupleTableSlot(slot);
+		index_endscan(scan);
+	}
+	return found;
+}
+
+/*
  * Write the rows that wait.  With a check, which is for a single row, it is withdrawn
  * if there is another one with the same first column, or if the check says so.
  * Returns false then.
@@ -269,10 +305,13 @@ end(RowInserter *inserter)
  * wait for our decision, which is a matter of moments.  If there is another one with
  * the same first column, be that committed or not, or if the check then says no, it
  * is withdrawn, and false is returned.  Without a check, just insert it.
+ *
+ * look_first may be the unique index of the first column: then a row that would have to
+ * be withdrawn because of another is not written, unless both come at the same moment.
  */
 bool
 insert_row_if(Oid relid, const Datum *values, const bool *nulls, int natts,
-			  RowCheck check, void *context)
+			  Oid look_first, RowCheck check, void *context)
 {
 	bool		subject = relid == tables()->decision &&
 		!nulls[Anum_decision_subject - 1];
@@ -280,7 +319,8 @@ insert_row_if(Oid relid, const Datum *values, const bool *nulls, int natts,
 	bool		inserted;
 
 	add_row(inserter, values, nulls, natts);
-	inserted = write_guarded(inserter, check, context);
+	inserted = !(OidIsValid(look_first) && is_there(inserter, look_first)) &&
+		write_guarded(inserter, check, context);
 	end(inserter);
 	return inserted;
 }
@@ -288,7 +328,7 @@ insert_row_if(Oid relid, const Datum *values, const bool *nulls, int natts,
 void
 insert_row(Oid relid, const Datum *values, const bool *nulls, int natts)
 {
-	(void) insert_row_if(relid, values, nulls, natts, NULL, NULL);
+	(void) insert_row_if(relid, values, nulls, natts, InvalidOid, NULL, NULL);
 }
 
 /*

@@ -13,7 +13,7 @@ extern void insert_row(Oid relid, const Datum *values, const bool *nulls, int na
 typedef bool (*RowCheck) (void *context);
 
 extern bool insert_row_if(Oid relid, const Datum *values, const bool *nulls, int natts,
-						  RowCheck check, void *context);
+						  Oid look_first, RowCheck check, void *context);
 
 /* Inserting many rows */
 typedef struct RowInserter RowInserter;

@@ -11,7 +11,7 @@
  * Nothing waits.  A decision gets a new identifier, so nobody can hold it.  A
  * row of dexp3.feedback or dexp3.expiry is inserted speculatively, as INSERT ... ON
  * CONFLICT DO NOTHING does: if a decision is settled already, even by a transaction
- * that is still running, it is withdrawn and the caller is told; see settlement.c.
+ * that is still running, it is withdrawn and the caller is told; see once.c.
  *
  * Serializable transactions would fail whenever two of them use the same bandit,
  * if their reads were watched.  So scans fetch rows with a snapshot that is not
@@ -186,10 +186,10 @@ log_append_one_of_many(RowInserter *inserter, const DecisionRow *row)
 
 /*
  * Append a row of dexp3.feedback, unless the decision has one already or the check
- * objects: then return false.
+ * objects: then return false.  look_first says whether to look for one before writing.
  */
 bool
-log_append_feedback(const FeedbackRow *row, RowCheck check, void *context)
+log_append_feedback(const FeedbackRow *row, bool look_first, RowCheck check, void *context)
 {
 	Datum		values[Natts_feedback];
 	bool		nulls[Natts_feedback] = {0};
@@ -228,7 +228,8 @@ log_append_feedback(const FeedbackRow *row, RowCheck check, void *context)
 	values[Anum_feedback_decided_at - 1] = TimestampTzGetDatum(row->decided_at);
 	nulls[Anum_feedback_decided_at - 1] = row->decided_at == DT_NOBEGIN;
 
-	return insert_row_if(tables()->feedback, values, nulls, Natts_feedback, check, context);
+	return insert_row_if(tables()->feedback, values, nulls, Natts_feedback,
+						 look_first ? tables()->feedback_pkey : InvalidOid, check, context);
 }
 
 /*
@@ -259,7 +260,8 @@ log_append_expiry(const ExpiryRow *row, RowCheck check, void *context)
 	values[Anum_expiry_baseline - 1] = Float8GetDatum(row->baseline);
 	nulls[Anum_expiry_baseline - 1] = row->baseline == 0;
 	values[Anum_expiry_decisions - 1] = PointerGetDatum(decisions);
-	appended = insert_row_if(tables()->expiry, values, nulls, Natts_expiry, check, context);
+	appended = insert_row_if(tables()->expiry, values, nulls, Natts_expiry, InvalidOid,
+							 check, context);
 	pfree(decisions);
 	pfree(ids);
 	return appended;
@@ -470,14 +472,15 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_XID8GE, xact_datum(from));
 	ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_XID8LT, xact_datum(before));
 
-	rows_begin(&rows,
-			   table == LOG_DECISIONS ? tables()->decision :
-			   table == LOG_FEEDBACK ? tables()->feedback :
-			   table == LOG_EXPIRY ? tables()->expiry : tables()->trimmed,
-			   table == LOG_DECISIONS ? tables()->decision_log_idx :
-			   table == LOG_FEEDBACK ? tables()->feedback_log_idx :
-			   table == LOG_EXPIRY ? tables()->expiry_log_idx : tables()->trimmed_log_idx,
-			   AccessShareLock, SnapshotAny, keys, lengthof(keys));
+	rows_begin_entries(&rows,
+					   table == LOG_DECISIONS ? tables()->decision :
+					   table == LOG_FEEDBACK ? tables()->feedback :
+					   table == LOG_EXPIRY ? tables()->expiry : tables()->trimmed,
+					   table == LOG_DECISIONS ? tables()->decision_log_idx :
+					   table == LOG_FEEDBACK ? tables()->feedback_log_idx :
+					   table == LOG_EXPIRY ? tables()->expiry_log_idx :
+					   tables()->trimmed_log_idx,
+					   AccessShareLock, SnapshotAny, keys, lengthof(keys));
 	while (index_getnext_tid(rows.scan, ForwardScanDirection) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -576,8 +579,8 @@ log_begin_walk(int32 bandit_id, int32 epoch, uint64 xact, int64 decision_id,
 		keys[2].sk_strategy = BTGreaterStrategyNumber;
 		keys[2].sk_argument = PointerGetDatum(walk->place);
 	}
-	rows_begin(&walk->rows, tables()->decision, tables()->decision_log_idx, AccessShareLock,
-			   SnapshotSelf, keys, one_transaction ? 4 : 3);
+	rows_begin_entries(&walk->rows, tables()->decision, tables()->decision_log_idx,
+					   AccessShareLock, SnapshotSelf, keys, one_transaction ? 4 : 3);
 	return walk;
 }
 

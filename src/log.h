@@ -23,7 +23,8 @@ extern int64 log_next_decision_id(void);
 extern void log_append_decision(const DecisionRow *row);
 extern RowInserter *log_begin_decisions(void);
 extern void log_append_one_of_many(RowInserter *inserter, const DecisionRow *row);
-extern bool log_append_feedback(const FeedbackRow *row, RowCheck check, void *context);
+extern bool log_append_feedback(const FeedbackRow *row, bool look_first, RowCheck check,
+								void *context);
 extern bool log_append_expiry(const ExpiryRow *row, RowCheck check, void *context);
 extern uint64 log_current_xact(void);
 extern Datum xact_datum(uint64 xact);

@@ -38,9 +38,9 @@ is_locked_to_write(Oid table)
  * Indexes are locked only while they are in use, as by INSERT: nobody shall have to wait
  * for an idle transaction in order to move one.
  */
-void
-rows_begin(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode, Snapshot snapshot,
-		   ScanKey keys, int nkeys)
+static void
+begin(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode, Snapshot snapshot,
+	  bool with_entries, ScanKey keys, int nkeys)
 {
 	rows->lockmode = lockmode;
 	rows->table_is_locked = is_locked_to_write(table);
@@ -49,8 +49,26 @@ rows_begin(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode, Snapshot snap
 	rows->slot = MakeSingleTupleTableSlot(RelationGetDescr(rows->table),
 										  table_slot_callbacks(rows->table));
 	rows->scan = BeginIndexScan(rows->table, rows->index, snapshot, nkeys);
-	rows->scan->xs_want_itup = true;
+	rows->scan->xs_want_itup = with_entries;
 	rows_begin_again(rows, keys, nkeys);
+}
+
+void
+rows_begin(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode, Snapshot snapshot,
+		   ScanKey keys, int nkeys)
+{
+	begin(rows, table, index, lockmode, snapshot, false, keys, nkeys);
+}
+
+/*
+ * The same, where index entries are looked at before rows are fetched: they are in
+ * rows->scan->xs_itup.
+ */
+void
+rows_begin_entries(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode,
+				   Snapshot snapshot, ScanKey keys, int nkeys)
+{
+	begin(rows, table, index, lockmode, snapshot, true, keys, nkeys);
 }
 
 /*

@@ -29,6 +29,8 @@ typedef struct RowScan
 
 extern void rows_begin(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode,
 					   Snapshot snapshot, ScanKey keys, int nkeys);
+extern void rows_begin_entries(RowScan *rows, Oid table, Oid index, LOCKMODE lockmode,
+							   Snapshot snapshot, ScanKey keys, int nkeys);
 extern void rows_begin_again(RowScan *rows, ScanKey keys, int nkeys);
 extern bool rows_next(RowScan *rows);
 extern bool rows_next_from_end(RowScan *rows);

@@ -3,7 +3,7 @@
  *	  Settling decisions one by one: by feedback, by skipping.
  *
  * To settle a decision is to append its row to dexp3.feedback, which can be done
- * once, see settlement.c, and to add that to the sums.  Skipping goes through the
+ * once, see once.c, and to add that to the sums.  Skipping goes through the
  * decisions in the order in which they were made, see frontier.h, and leaves alone
  * what another transaction is just settling.  So does expiry, see expire.c.
  *
@@ -25,9 +25,9 @@
 
 #include "arguments.h"
 #include "clock.h"
-#include "expire.h"
 #include "log.h"
 #include "node.h"
+#include "once.h"
 #include "own.h"
 #include "settle.h"
 #include "settlement.h"
@@ -48,10 +48,11 @@
 /*
  * Settle a decision that seems to be open, with a loss in the bandit's units
  * unless it is skipped.  Returns false if somebody else has, or is about to.
+ * look_first says that nobody has looked yet.
  */
 static bool
 settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
-	   SettledBy settled_by, double loss)
+	   SettledBy settled_by, double loss, bool look_first)
 {
 	int			arm = decision->ticket.arm;
 	Ticket		ticket = decision->ticket;
@@ -79,7 +80,7 @@ settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
 	row.terms.delay = Max(learner.round - ticket.round, 0);
 	row.round = ticket.round + row.terms.delay;
 
-	if (!settlement_append(&row, bandit->retention != NULL))
+	if (!once_append_feedback(&sums->log, &row, look_first, bandit->retention != NULL))
 		return false;
 	sums_add_feedback(&row, bandit);
 	if (bandit->needs_frontier)
@@ -118,7 +119,7 @@ settle_without_feedback(const Bandit *bandit, const DecisionRow *decision,
 	bool		settled;
 
 	take_sums_of(&sums, bandit, decision);
-	settled = settle(bandit, &sums, decision, settled_by, bandit->missing_loss);
+	settled = settle(bandit, &sums, decision, settled_by, bandit->missing_loss, false);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 	return settled;
@@ -299,20 +300,21 @@ settle_bandit_of(int64 decision_id)
 }
 
 /*
- * Must a batch be looked for that covers the decision, before feedback is written?
- * settlement_append() does so afterwards, and while the window is open there is none, as a
- * rule.
+ * Is the decision settled?  If no batch reaches it, most likely it is not: then leave it to
+ * settle_write() to find out.
  */
-static bool
-may_have_expired(const Settling *settling)
+static SettlementStatus
+look_at(const Settling *settling, Settlement *settlement)
 {
-	return settling->look_closely ||
-		settling->decision.decided_at < expiry_time(settling->bandit);
+	if (!settling->look_closely &&
+		settling->decision.decision_id > settling->sums.last_in_batch)
+		return NOT_SETTLED;
+	return settlement_find(&settling->decision, settlement);
 }
 
 /*
- * Look at a decision that is to be settled with what was given as feedback.  If it is
- * open, return true and what settle_write() needs; otherwise tell the outcome.
+ * Look at a decision that is to be settled with what was given as feedback.  If it seems
+ * to be open, return true and what settle_write() needs; otherwise tell the outcome.
  *
  * Nothing is written here but checkpoints.  With look_closely, all that can be wrong with
  * feedback is found out.
@@ -349,8 +351,8 @@ settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
 			*outcome = outcome_of(removed);
 			return false;
 		}
-		switch (may_have_expired(settling) ? settlement_find(row, &settlement) :
-				settlement_find_row(row, &settlement))
+		take_sums_of(&settling->sums, bandit, row);
+		switch (look_at(settling, &settlement))
 		{
 			case IS_SETTLED:
 				*outcome = outcome_of(settlement.settled_by);
@@ -363,7 +365,6 @@ settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
 					XactLockTableWait(settlement.settler, NULL, NULL, XLTW_None);
 				break;
 			case NOT_SETTLED:
-				take_sums_of(&settling->sums, bandit, row);
 				checkpoint_and_trim(&settling->sums, bandit);
 				return true;
 		}
@@ -372,15 +373,17 @@ settle_look(int64 decision_id, const Feedback *feedback, Settling *settling,
 }
 
 /*
- * Settle a decision that was just looked at.  Returns false if somebody else was
- * quicker: then look again.
+ * Settle a decision that was just looked at.  Returns false if it is settled after all, or
+ * somebody else was quicker: then look again.
  */
 bool
 settle_write(Settling *settling)
 {
+	bool		look_first = !settling->look_closely;
+
 	settling->look_closely = true;	/* the next time */
 	return settle(settling->bandit, &settling->sums, &settling->decision,
-				  SETTLED_BY_FEEDBACK, settling->loss);
+				  SETTLED_BY_FEEDBACK, settling->loss, look_first);
 }
 
 /*

@@ -3,44 +3,12 @@
  *	  How a decision was settled: by a row of dexp3.feedback, or by one of
  *	  dexp3.expiry that it shares with others.
  *
- * A row of dexp3.expiry is a batch: it lists the decisions that it covers.  Nobody
- * locks a decision in order to settle it.  Still it is settled once:
+ * A row of dexp3.expiry is a batch: it lists the decisions that it covers.  Of two
+ * batches of a bandit all decisions of one come before all of the other, see once.c.  So
+ * the batch of a decision can only be the first one that reaches the decision.
  *
- * Two rows of dexp3.feedback.  The decision is the primary key.
- *
- * A row of dexp3.feedback and a batch.  Both are inserted speculatively, as INSERT
- * ... ON CONFLICT does: others find the row, but it counts only when it is made
- * definite.  Between the two the writer looks for a rival with a dirty snapshot,
- * which shows all rows but those that have been withdrawn or rolled back.  If there
- * is one, the row is withdrawn.  So each of the two writes first and looks
- * afterwards, and therefore at least one sees the other: if neither did, each would
- * have looked before the other wrote, and so before itself wrote.
- *
- * Two batches.  They do the same with each other: a batch is withdrawn if there is
- * any other of the same bandit that reaches its first decision.  So, of two definite
- * batches that exist at the same time, all decisions of one come before all of the
- * other.  That is also what makes it quick to find the batch of a decision: it can
- * only be the first one that reaches the decision.
- *
- * Batches that are still speculative may overlap with others.  Who looks for a
- * decision passes over these, and stops at the first other one, X.  A batch A that
- * covers the decision and is not seen because of that does no harm.  Either A looks
- * for rows of dexp3.feedback only after that, and finds the one that was written
- * before the look at X.  Or it has looked already, for batches even before; then X
- * was there, and A is withdrawn; or X was not, and X found A when it looked, and is
- * not definite.  That is why a batch looks for batches first.
- *
- * Decisions that are removed.  trim.c removes a decision and how it was settled in one
- * transaction.  So the last look is whether the decision is still there: if it is, how
- * it was settled was there, too, when the writer looked for that.
- *
- * Who withdraws: both, if they have seen each other.  A batch gives up and never
- * waits, its writer may try again without the decision.  Feedback waits until a
- * speculative batch has been withdrawn or made definite, which takes no longer than
- * looking at its decisions; its own row stays there, so that the batch sees it.
- *
- * Rows that come from elsewhere are compared with what is here before they are
- * inserted, see arrival.c; they are not meant to come while their bandit is in use.
+ * Who looks sees rows of dexp3.feedback and batches with a dirty snapshot, which shows
+ * all but those that have been withdrawn or rolled back.
  */
 #include "postgres.h"
 
@@ -48,8 +16,6 @@
 #include "access/sysattr.h"
 #include "access/transam.h"
 #include "access/xact.h"
-#include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -167,8 +133,8 @@ begin_feedback(SettlementLook *look, int64 first, int64 last)
 	if (look->in_feedback)
 		rows_begin_again(&look->feedback, keys, 2);
 	else
-		rows_begin(&look->feedback, tables()->feedback, tables()->feedback_pkey,
-				   AccessShareLock, &look->dirty, keys, 2);
+		rows_begin_entries(&look->feedback, tables()->feedback, tables()->feedback_pkey,
+						   AccessShareLock, &look->dirty, keys, 2);
 	look->in_feedback = true;
 	look->until = last;
 	next_feedback(look);
@@ -201,19 +167,6 @@ find_feedback(SettlementLook *look, int64 decision_id)
 		next_feedback(look);	/* it was withdrawn, or rolled back */
 	}
 	return false;
-}
-
-/*
- * Has one of the decisions of a batch a row?
- */
-static bool
-any_has_feedback(SettlementLook *look, const ExpiryRow *batch)
-{
-	bool		found = false;
-
-	for (int i = 0; i < batch->n && !found; i++)
-		found = find_feedback(look, batch->decisions[i]);
-	return found;
 }
 
 /* ----------
@@ -341,30 +294,21 @@ settlement_begin_look(void)
 }
 
 /*
- * Find out whether a decision is settled by a row of dexp3.feedback.
- */
-static SettlementStatus
-has_row(SettlementLook *look, int64 decision_id, Settlement *settlement)
-{
-	memset(settlement, 0, sizeof(Settlement));
-	if (find_feedback(look, decision_id))
-	{
-		FeedbackRow row;
-
-		log_read_feedback(look->feedback.slot, &row);
-		note_settler(look, &look->feedback, row.settled_by, row.xact, settlement);
-	}
-	return settlement->status;
-}
-
-/*
  * Find out whether a decision is settled, also by somebody who has not committed
  * yet.
  */
 SettlementStatus
 settlement_of(SettlementLook *look, const DecisionRow *decision, Settlement *settlement)
 {
-	if (has_row(look, decision->decision_id, settlement) == NOT_SETTLED)
+	memset(settlement, 0, sizeof(Settlement));
+	if (find_feedback(look, decision->decision_id))
+	{
+		FeedbackRow row;
+
+		log_read_feedback(look->feedback.slot, &row);
+		note_settler(look, &look->feedback, row.settled_by, row.xact, settlement);
+	}
+	else
 		(void) find_batch(look, decision->bandit_id, decision->epoch,
 						  decision->decision_id, settlement);
 	return settlement->status;
@@ -396,79 +340,27 @@ settlement_find(const DecisionRow *decision, Settlement *settlement)
 }
 
 /*
- * Look at one decision, but not for batches.
- */
-SettlementStatus
-settlement_find_row(const DecisionRow *decision, Settlement *settlement)
-{
-	SettlementLook *look = settlement_begin_look();
-	SettlementStatus status = has_row(look, decision->decision_id, settlement);
-
-	settlement_end_look(look);
-	return status;
-}
-
-/*
- * Is a decision in a batch?
+ * Find the batch that covers a decision; false if there is none.
  */
 bool
-settlement_is_in_batch(const DecisionRow *decision)
+settlement_find_batch(int32 bandit_id, int32 epoch, int64 decision_id,
+					  Settlement *settlement)
 {
 	SettlementLook *look = settlement_begin_look();
-	Settlement	settlement;
-	bool		covered = find_batch(look, decision->bandit_id, decision->epoch,
-									 decision->decision_id, &settlement);
+	bool		covered;
 
+	memset(settlement, 0, sizeof(Settlement));
+	covered = find_batch(look, bandit_id, epoch, decision_id, settlement);
 	settlement_end_look(look);
 	return covered;
 }
 
-/* ----------
- * Settling
- * ----------
- */
-
-/* A row that has been written, but counts for nobody yet. */
-typedef struct NewRow
-{
-	const FeedbackRow *feedback;	/* one of these two */
-	const ExpiryRow *batch;
-	bool		may_be_removed; /* are decisions, after they have been
-								 * settled? */
-} NewRow;
-
 /*
- * Is there no batch that covers the decision of a row of dexp3.feedback?  Feedback
- * waits for one that may be withdrawn.
+ * Has a batch that has just been written no rival: neither another batch that reaches its
+ * first decision, nor a row of dexp3.feedback for one of its decisions?  In this order.
  */
-static bool
-is_in_no_batch(const FeedbackRow *row)
-{
-	Settlement	settlement;
-
-	for (;;)
-	{
-		SettlementLook *look = settlement_begin_look();
-		bool		covered;
-
-		memset(&settlement, 0, sizeof(settlement));
-		covered = find_batch(look, row->bandit_id, row->epoch, row->decision_id, &settlement);
-		settlement_end_look(look);
-		if (!covered)
-			return true;
-		if (settlement.speculative_token == 0 || row->settled_by != SETTLED_BY_FEEDBACK)
-			return false;
-		SpeculativeInsertionWait(settlement.settler, settlement.speculative_token);
-		CHECK_FOR_INTERRUPTS();
-	}
-}
-
-/*
- * Has a batch no rival: neither another batch, nor a row of dexp3.feedback?  In this
- * order.
- */
-static bool
-has_no_rival(const ExpiryRow *row)
+bool
+settlement_is_alone(const ExpiryRow *row)
 {
 	SettlementLook *look = settlement_begin_look();
 	bool		alone = true;
@@ -476,50 +368,8 @@ has_no_rival(const ExpiryRow *row)
 	begin_batches(look, row->bandit_id, row->epoch, row->first_decision);
 	while (alone && next_batch(look))
 		alone = look->batch.first_decision == row->first_decision;	/* itself */
-	alone = alone && !any_has_feedback(look, row);
+	for (int i = 0; alone && i < row->n; i++)
+		alone = !find_feedback(look, row->decisions[i]);
 	settlement_end_look(look);
 	return alone;
-}
-
-/*
- * May a row stay: has it no rival, and then, is each of its decisions still there?
- */
-static bool
-may_stay(void *context)
-{
-	const NewRow *new = context;
-	const int64 *ids = new->batch ? new->batch->decisions : &new->feedback->decision_id;
-	int			n = new->batch ? new->batch->n : 1;
-	bool		stays = new->batch ? has_no_rival(new->batch) : is_in_no_batch(new->feedback);
-
-	for (int i = 0; stays && new->may_be_removed && i < n; i++)
-	{
-		DecisionRow decision;
-
-		stays = log_find_decision(ids[i], &decision);
-	}
-	return stays;
-}
-
-/*
- * Append a row of dexp3.feedback, unless the decision is settled: then return false.
- */
-bool
-settlement_append(const FeedbackRow *row, bool may_be_removed)
-{
-	NewRow		new = {.feedback = row,.may_be_removed = may_be_removed};
-
-	return log_append_feedback(row, may_stay, &new);
-}
-
-/*
- * Append a batch, unless one of its decisions is settled, or may be: then return
- * false.
- */
-bool
-settlement_append_batch(const ExpiryRow *row, bool may_be_removed)
-{
-	NewRow		new = {.batch = row,.may_be_removed = may_be_removed};
-
-	return log_append_expiry(row, may_stay, &new);
 }

@@ -36,17 +36,15 @@ typedef struct Settlement
 typedef struct SettlementLook SettlementLook;
 
 extern SettlementStatus settlement_find(const DecisionRow *decision, Settlement *settlement);
-extern SettlementStatus settlement_find_row(const DecisionRow *decision,
-											Settlement *settlement);
-extern bool settlement_is_in_batch(const DecisionRow *decision);
+extern bool settlement_find_batch(int32 bandit_id, int32 epoch, int64 decision_id,
+								  Settlement *settlement);
 extern SettlementLook *settlement_begin_look(void);
 extern SettlementStatus settlement_of(SettlementLook *look, const DecisionRow *decision,
 									  Settlement *settlement);
 extern void settlement_end_look(SettlementLook *look);
-extern int64 settlement_last_in_batch(int32 bandit_id, int32 epoch);
 
-/* Settling, once */
-extern bool settlement_append(const FeedbackRow *row, bool may_be_removed);
-extern bool settlement_append_batch(const ExpiryRow *row, bool may_be_removed);
+/* Batches */
+extern int64 settlement_last_in_batch(int32 bandit_id, int32 epoch);
+extern bool settlement_is_alone(const ExpiryRow *row);
 
 #endif							/* DEXP3_SETTLEMENT_H */

@@ -94,7 +94,7 @@ shared_remove(int32 bandit_id, int32 epoch)
  */
 bool
 shared_read(const SharedLog *log, const Selection *selection, Totals *totals,
-			Frontier *frontier, bool *checkpoint_due)
+			Frontier *frontier, bool *checkpoint_due, int64 *last_in_batch)
 {
 	SharedEntry *entry;
 	Totals		all;
@@ -117,9 +117,47 @@ shared_read(const SharedLog *log, const Selection *selection, Totals *totals,
 	frontier_copy(frontier, &entry->frontier);
 	*checkpoint_due = counts_events(&entry->counts) - entry->checkpoint_events >=
 		checkpoint_due_after(entry->size);
+	*last_in_batch = entry->last_in_batch;
 	pg_atomic_write_u64(&entry->last_used, (uint64) time_of_action());
 	entry_unlock(entry);
 	return true;
+}
+
+/*
+ * Return a decision that no batch reaches beyond; the last one that can be, if that is
+ * not known.  once.c tells what it is for.
+ */
+int64
+shared_last_in_batch(const SharedLog *log)
+{
+	SharedEntry *entry = entries_are_usable() ? entry_find_ready(log, false) : NULL;
+	int64		last;
+
+	if (entry == NULL)
+		return PG_INT64_MAX;
+	last = entry->last_in_batch;
+	entry_unlock(entry);
+	return last;
+}
+
+/*
+ * Take note of a batch that has been written, up to this decision.
+ */
+void
+shared_note_batch(int32 bandit_id, int32 epoch, int64 last_decision)
+{
+	SharedEntry *entry;
+
+	if (!entries_are_usable())
+	{
+		entries_invalidate();	/* others may use them */
+		return;
+	}
+	entry = entry_find(bandit_id, epoch, true);
+	if (entry == NULL)
+		return;
+	entry->last_in_batch = Max(entry->last_in_batch, last_decision);
+	entry_unlock(entry);
 }
 
 /*
@@ -320,6 +358,7 @@ begin_entry(void *argument)
 	entry->checkpointer = 0;
 	entry->published_at = DT_NOBEGIN;
 	entry->expirer = 0;
+	entry->last_in_batch = PG_INT64_MIN;
 	pg_atomic_write_u64(&entry->last_used, (uint64) time_of_action());
 	entry->number = entry_next_number();
 	entry->generation = generation;
@@ -363,11 +402,12 @@ shared_begin_build(const SharedLog *log, int arms, Snapshot *snapshot, Moment *m
 }
 
 /*
- * Complete the entry that was begun, if it is still there.
+ * Complete the entry that was begun, if it is still there.  The last decision that is in
+ * a batch has been looked for since.
  */
 void
-shared_finish_build(const Totals *totals, Frontier *frontier,
-					int64 checkpoint_events)
+shared_finish_build(const Totals *totals, Frontier *frontier, int64 checkpoint_events,
+					int64 last_in_batch)
 {
 	SharedEntry *entry = entry_find(building_bandit_id, building_epoch, true);
 	uint64		number = building;
@@ -395,6 +435,7 @@ shared_finish_build(const Totals *totals, Frontier *frontier,
 	frontier->entry = number;
 	frontier_copy(&entry->frontier, frontier);
 	entry->checkpoint_events = checkpoint_events;
+	entry->last_in_batch = Max(entry->last_in_batch, last_in_batch);
 	entry->ready = true;
 	entry_unlock(entry);
 }

@@ -20,7 +20,10 @@ typedef struct Selection
 
 /* Using an entry */
 extern bool shared_read(const SharedLog *log, const Selection *selection,
-						Totals *totals, Frontier *frontier, bool *checkpoint_due);
+						Totals *totals, Frontier *frontier, bool *checkpoint_due,
+						int64 *last_in_batch);
+extern int64 shared_last_in_batch(const SharedLog *log);
+extern void shared_note_batch(int32 bandit_id, int32 epoch, int64 last_decision);
 extern void shared_publish_frontier(const SharedLog *log, Frontier *frontier);
 extern bool shared_claim_checkpoint(const SharedLog *log);
 extern bool shared_is_expiring(int32 bandit_id, int32 epoch);
@@ -31,7 +34,7 @@ extern bool shared_claim_publishing(const SharedLog *log, int interval);
 extern bool shared_begin_build(const SharedLog *log, int arms, Snapshot *snapshot,
 							   Moment *moment);
 extern void shared_finish_build(const Totals *totals, Frontier *frontier,
-								int64 checkpoint_events);
+								int64 checkpoint_events, int64 last_in_batch);
 extern void shared_abandon_build(void);
 
 /* At the end of a transaction */

@@ -29,6 +29,7 @@
 #include "foreign.h"
 #include "log.h"
 #include "own.h"
+#include "settlement.h"
 #include "sums.h"
 
 /* ----------
@@ -110,7 +111,8 @@ fold_now(const SharedLog *log, const Bandit *bandit, Totals *totals, Frontier *f
 	checkpoint_events = fold(bandit, snapshot, &moment, disturbed, totals, frontier);
 	follow(log, bandit, totals, frontier, checkpoint_events);
 	if (building)
-		shared_finish_build(totals, frontier, checkpoint_events);
+		shared_finish_build(totals, frontier, checkpoint_events,
+							settlement_last_in_batch(log->bandit_id, log->epoch));
 	*checkpoint_due = !disturbed &&
 		counts_events(&totals->counts) - checkpoint_events >=
 		checkpoint_due_after(totals_sums_size(totals));
@@ -220,7 +222,7 @@ sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode, int nsums, int fi
 	sums->selection.arms = arms;
 
 	if (disturbed || !shared_read(log, &sums->selection, &sums->totals, &sums->frontier,
-								  &sums->checkpoint_due))
+								  &sums->checkpoint_due, &sums->last_in_batch))
 	{
 		Totals		all;
 
@@ -229,6 +231,7 @@ sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode, int nsums, int fi
 		totals_init(&sums->totals, nsums, arms);
 		sums->totals.counts = all.counts;
 		totals_select(&all, first_arm, &sums->totals);
+		sums->last_in_batch = PG_INT64_MAX; /* not known */
 	}
 	if (!disturbed)
 		own_add_to(log->bandit_id, log->epoch, &sums->selection, &sums->totals);
@@ -396,12 +399,13 @@ assert_agreement(const SharedLog *log, const Totals *folded, const Moment *momen
 	Totals		shared;
 	Frontier	frontier;
 	Moment		now;
+	int64		last;
 	bool		due;
 
 	moment_init(&now);
 	for (int i = 0; i < 1000; i++)
 	{
-		bool		found = shared_read(log, &selection, &shared, &frontier, &due);
+		bool		found = shared_read(log, &selection, &shared, &frontier, &due, &last);
 
 		moment_of_snapshot(&now, GetLatestSnapshot());
 		if (!found || now.next != moment->next || now.nrunning != moment->nrunning ||
@@ -434,6 +438,7 @@ sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
 	Selection	nothing = {0};
 	Totals		none;
 	Frontier	shared;
+	int64		last;
 	bool		due;
 
 	if (!sums->checkpoint_due || own_is_disturbed(log->bandit_id, log->epoch) ||
@@ -457,7 +462,7 @@ sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
 	 */
 	if (bandit->needs_frontier)
 	{
-		if (shared_read(log, &nothing, &none, &shared, &due))
+		if (shared_read(log, &nothing, &none, &shared, &due, &last))
 			frontier_copy(&frontier, &shared);
 		follow(log, bandit, &totals, &frontier, made_from);
 		shared_publish_frontier(log, &frontier);

@@ -123,6 +123,13 @@ check('after a crash');
 storm($node, $seconds, 'no client fails', @clients);
 check('after the storm');
 
+# The same while the entries in shared memory, where batches are noted, are thrown away
+# and made anew all the time: there is room for two of them.
+$node->append_conf('postgresql.conf', q{dexp3.shared_memory = '6kB'});
+$node->reload;
+storm($node, $seconds, 'no client fails if entries come and go', @clients);
+check('after entries have come and gone');
+
 # It was about the moment of expiry: both sides have won many times, and most that
 # has expired has done so together with others.
 note($node->safe_psql('postgres', q{
