@@ -1,13 +1,13 @@
-"""What managed.py and steady.py share: taking slices by turns, the floor, tables.
+"""What managed.py, steady.py, shop.py and instructions.py share: taking slices by turns, the floor, tables.
 
-Both are programs for scripts/bench:
+They are programs for scripts/bench:
 
     managed.py|steady.py [--quick] [--open N] [--repetitions N] PICTURES
 
 They print tables as Markdown, and write pictures into the given directory.  The server
 and the database, with what managed.sql defines, are those of the environment.
 
-A measurement is made of slices: some seconds of the floor, some of dexp3, some of each
+A measurement is made of slices: a second or two of the floor, as much of dexp3 and of each
 peer, and so on by turns.  Of the rates, of the times and of the ratios of neighbours the
 medians are shown, so that a disturbance of a slice or two does no harm.
 """
@@ -33,8 +33,8 @@ parser.add_argument('--open', type=int, help='how many decisions are open, where
 parser.add_argument('--repetitions', type=int, help='how many slices of each are taken by turns')
 parser.add_argument('pictures', help='the directory for pictures')
 settings = parser.parse_args()
-settings.repetitions = settings.repetitions or (1 if settings.quick else 5)
-settings.seconds = 0.5 if settings.quick else 2.5       # of a slice
+settings.repetitions = settings.repetitions or (1 if settings.quick else 8)
+settings.seconds = 0.5 if settings.quick else 1.5       # of a slice
 
 connection = psycopg2.connect()
 connection.autocommit = True
@@ -80,7 +80,7 @@ def pgbench(script, clients, commit, warm_up=0.5, transactions=None, **variables
     """
     path = script if os.path.isabs(script) else os.path.join(HERE, 'managed', script)
     command = ['pgbench', '-n', '-M', 'prepared', '-c', str(clients), '-j', '2', '-f', path,
-               '-D', f'clients={clients}']
+               '-D', f'clients={clients}', '-D', 'looked=0']
     command += ['-t', str(transactions)] if transactions else ['-T', str(math.ceil(warm_up + settings.seconds))]
     for name, value in variables.items():
         command += ['-D', f'{name}={value}']
@@ -98,15 +98,24 @@ def pgbench(script, clients, commit, warm_up=0.5, transactions=None, **variables
     return of_times(len(times) / (max(ended)[0] - start) * 1e6, times)
 
 
-def compare(variants):
-    """Take slices of each variant, which are functions, by turns.
+def compare(variants, seldom=()):
+    """Take slices of each variant, which are functions, by turns: there and back, so that what
+    changes in the course of time favours none.  Those with the numbers in `seldom` are taken in
+    two turns only.
 
     Returns a list of (slice of medians, median ratio to the first variant's rate).
     """
-    turns = [[variant() for variant in variants] for _ in range(settings.repetitions)]
-    return [(Slice(*(statistics.median(turn[i][k] for turn in turns) for k in range(3))),
-             statistics.median(turn[i].rate / turn[0].rate for turn in turns))
-            for i in range(len(variants))]
+    turns = []
+    for turn in range(settings.repetitions):
+        order = [i for i in range(len(variants)) if turn < 2 or i not in seldom]
+        taken = {i: variants[i]() for i in (order if turn % 2 == 0 else reversed(order))}
+        turns.append(taken)
+
+    def result(i):
+        having = [turn for turn in turns if i in turn]
+        return (Slice(*(statistics.median(turn[i][k] for turn in having) for k in range(3))),
+                statistics.median(turn[i].rate / turn[0].rate for turn in having))
+    return [result(i) for i in range(len(variants))]
 
 
 # ---------------------------------------------------------------------------
@@ -154,6 +163,8 @@ class Floors:
         returning = f'{decision} RETURNING decision_id \\gset\n'
         self.mix = self.write('mix', f'{returning}{feedback};')
         self.many_choose = self.write('many_choose', f'{one_of_many}{of_many};')
+        self.many_choose_returning = self.write(
+            'many_choose_returning', f'{one_of_many}{of_many} RETURNING decision_id, arm, probability;')
         self.many_mix = self.write('many_mix', f'{one_of_many}{of_many} RETURNING decision_id \\gset\n{feedback};')
         # What expires has no row of its own.  Nobody knows in advance what will, so the identifier is always asked for.
         self.window_mix = self.write('window_mix', f'\\set n random(1, 5)\n{returning}\\if :n > 1\n{feedback};\n\\endif')

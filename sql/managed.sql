@@ -176,6 +176,10 @@ FROM dexp3.decision d JOIN dexp3.bandit b USING (bandit_id) LEFT JOIN dexp3.feed
 WHERE b.name = 'sketchy' ORDER BY d.round;
 SELECT bandit_feedback(:third, 0.25);
 SELECT bandit_feedback(:third, 0.25) AS feedback, bandit_feedback(:third, 1) AS other_loss, bandit_reward(:third, 0) AS reward;
+-- nothing was written, so the transaction had no identifier
+BEGIN;
+SELECT bandit_feedback(:third, 0.25), pg_current_xact_id_if_assigned() AS xact;
+COMMIT;
 SELECT bandit_feedback(:skipped, 0.25) AS feedback, bandit_feedback(:skipped, 1) AS again, bandit_reward(:skipped, 0.5) AS reward;
 SELECT bandit_reward(:second, 0.125);
 SELECT d.round, f.round AS settled, f.loss

@@ -219,7 +219,6 @@ check_not_settled(Relation rel, HeapTuple tuple, DecisionRow *row)
 
 		ids = (const int64 *) ARR_DATA_PTR(decisions);
 		n = ARR_DIMS(decisions)[0];
-		shared_note_batch(row->bandit_id, row->epoch, ids[n - 1]);
 	}
 	for (int i = 0; i < n; i++)
 	{
@@ -310,6 +309,10 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 	}
 	else if (relid != tables()->trimmed && !is_update)
 		check_not_settled(trigdata->tg_relation, tuple, &row);
+	if (relid == tables()->expiry)
+		shared_note_batch(row.bandit_id, row.epoch,
+						  DatumGetInt64(heap_getattr(tuple, Anum_expiry_last_decision,
+													 tupdesc, &isnull)));
 	own_disturb(row.bandit_id, row.epoch);
 	xacts[0] = xacts[1] = xact_datum(log_current_xact());
 	return PointerGetDatum(heap_modify_tuple_by_cols(tuple, tupdesc, nxacts,

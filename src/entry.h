@@ -51,7 +51,8 @@ typedef struct SharedEntry
 	TimestampTz published_at;	/* when its sums were last published */
 	uint64		expirer;		/* the transaction that lets decisions expire,
 								 * if it is running */
-	int64		last_in_batch;	/* no batch reaches a decision behind it */
+	int64		last_in_batch;	/* the last decision of all batches that were
+								 * noted or found */
 	Frontier	frontier;
 	Counts		counts;
 

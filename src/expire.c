@@ -311,7 +311,8 @@ expire_some(const Bandit *bandit, Frontier *from)
 		if (!at_commit)
 			frontier_copy(&sums.frontier, from);
 		collection.n = 0;
-		collection.last_in_batch = settlement_last_in_batch(bandit->bandit_id, bandit->epoch);
+		collection.last_in_batch = settlement_last_in_batch(bandit->bandit_id, bandit->epoch,
+															false);
 		move_frontier(&collection, &sums);
 		if (collection.n == 0 || write_batch(&collection, &sums))
 		{

@@ -186,40 +186,6 @@ unique_indexes(const ResultRelInfo *relinfo)
 }
 
 /*
- * Is there a row with the same first column, be that committed or not?  The index, which
- * is one of the table's own, tells.
- */
-static bool
-is_there(RowInserter *inserter, Oid index)
-{
-	const ResultRelInfo *relinfo = inserter->relinfo;
-	bool		found = false;
-
-	for (int i = 0; i < relinfo->ri_NumIndices; i++)
-	{
-		Relation	rel = relinfo->ri_IndexRelationDescs[i];
-		SnapshotData dirty;
-		ScanKeyData key;
-		IndexScanDesc scan;
-		TupleTableSlot *slot;
-
-		if (RelationGetRelid(rel) != index)
-			continue;
-		InitDirtySnapshot(dirty);
-		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
-					inserter->slots[0]->tts_values[0]);
-		scan = BeginIndexScan(inserter->rel, rel, &dirty, 1);
-		index_rescan(scan, &key, 1, NULL, 0);
-		slot = MakeSingleTupleTableSlot(RelationGetDescr(inserter->rel),
-										table_slot_callbacks(inserter->rel));
-		found = index_getnext_slot(scan, ForwardScanDirection, slot);
-		ExecDropSingleTupleTableSlot(slot);
-		index_endscan(scan);
-	}
-	return found;
-}
-
-/*
  * Write the rows that wait.  With a check, which is for a single row, it is withdrawn
  * if there is another one with the same first column, or if the check says so.
  * Returns false then.
@@ -301,34 +267,79 @@ end(RowInserter *inserter)
 }
 
 /*
+ * Insert one row, perhaps after a look at others: insert_begin_one(), then insert_one_if()
+ * or insert_none().
+ */
+RowInserter *
+insert_begin_one(Oid relid)
+{
+	return begin(relid, false, 1);
+}
+
+/*
+ * Is there a row with this number in its first column, be that committed or not?  The index
+ * must be the unique one of that column.
+ */
+bool
+insert_is_there(RowInserter *inserter, Oid index, int64 key)
+{
+	const ResultRelInfo *relinfo = inserter->relinfo;
+	bool		found = false;
+
+	for (int i = 0; i < relinfo->ri_NumIndices; i++)
+	{
+		Relation	rel = relinfo->ri_IndexRelationDescs[i];
+		SnapshotData dirty;
+		ScanKeyData scankey;
+		IndexScanDesc scan;
+		TupleTableSlot *slot;
+
+		if (RelationGetRelid(rel) != index)
+			continue;
+		InitDirtySnapshot(dirty);
+		ScanKeyInit(&scankey, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(key));
+		scan = BeginIndexScan(inserter->rel, rel, &dirty, 1);
+		index_rescan(scan, &scankey, 1, NULL, 0);
+		slot = MakeSingleTupleTableSlot(RelationGetDescr(inserter->rel),
+										table_slot_callbacks(inserter->rel));
+		found = index_getnext_slot(scan, ForwardScanDirection, slot);
+		ExecDropSingleTupleTableSlot(slot);
+		index_endscan(scan);
+	}
+	return found;
+}
+
+/*
  * Insert a row speculatively: everybody can find it in the indexes, but may have to
  * wait for our decision, which is a matter of moments.  If there is another one with
  * the same first column, be that committed or not, or if the check then says no, it
  * is withdrawn, and false is returned.  Without a check, just insert it.
- *
- * look_first may be the unique index of the first column: then a row that would have to
- * be withdrawn because of another is not written, unless both come at the same moment.
  */
 bool
-insert_row_if(Oid relid, const Datum *values, const bool *nulls, int natts,
-			  Oid look_first, RowCheck check, void *context)
+insert_one_if(RowInserter *inserter, const Datum *values, const bool *nulls, int natts,
+			  RowCheck check, void *context)
 {
-	bool		subject = relid == tables()->decision &&
-		!nulls[Anum_decision_subject - 1];
-	RowInserter *inserter = begin(relid, subject, 1);
 	bool		inserted;
 
 	add_row(inserter, values, nulls, natts);
-	inserted = !(OidIsValid(look_first) && is_there(inserter, look_first)) &&
-		write_guarded(inserter, check, context);
+	inserted = write_guarded(inserter, check, context);
 	end(inserter);
 	return inserted;
 }
 
 void
+insert_none(RowInserter *inserter)
+{
+	end(inserter);
+}
+
+void
 insert_row(Oid relid, const Datum *values, const bool *nulls, int natts)
 {
-	(void) insert_row_if(relid, values, nulls, natts, InvalidOid, NULL, NULL);
+	bool		subject = relid == tables()->decision &&
+		!nulls[Anum_decision_subject - 1];
+
+	(void) insert_one_if(begin(relid, subject, 1), values, nulls, natts, NULL, NULL);
 }
 
 /*

@@ -12,12 +12,15 @@ extern void insert_row(Oid relid, const Datum *values, const bool *nulls, int na
 /* Shall a row stay that has just been inserted, but counts for nobody yet? */
 typedef bool (*RowCheck) (void *context);
 
-extern bool insert_row_if(Oid relid, const Datum *values, const bool *nulls, int natts,
-						  Oid look_first, RowCheck check, void *context);
-
-/* Inserting many rows */
 typedef struct RowInserter RowInserter;
 
+extern RowInserter *insert_begin_one(Oid relid);
+extern bool insert_is_there(RowInserter *inserter, Oid index, int64 key);
+extern bool insert_one_if(RowInserter *inserter, const Datum *values, const bool *nulls,
+						  int natts, RowCheck check, void *context);
+extern void insert_none(RowInserter *inserter);
+
+/* Inserting many rows */
 extern RowInserter *insert_begin(Oid relid);
 extern void insert_one_of_many(RowInserter *inserter, const Datum *values,
 							   const bool *nulls, int natts);

@@ -195,7 +195,14 @@ log_append_feedback(const FeedbackRow *row, bool look_first, RowCheck check, voi
 	bool		nulls[Natts_feedback] = {0};
 	const FeedbackTerms *terms = &row->terms;
 	bool		skipped = row->settled_by == SETTLED_BY_SKIPPING;
+	RowInserter *inserter = insert_begin_one(tables()->feedback);
 
+	/* before the transaction gets an identifier */
+	if (look_first && insert_is_there(inserter, tables()->feedback_pkey, row->decision_id))
+	{
+		insert_none(inserter);
+		return false;
+	}
 	values[Anum_feedback_decision_id - 1] = Int64GetDatum(row->decision_id);
 	values[Anum_feedback_bandit_id - 1] = Int32GetDatum(row->bandit_id);
 	values[Anum_feedback_epoch - 1] = Int32GetDatum(row->epoch);
@@ -228,8 +235,7 @@ log_append_feedback(const FeedbackRow *row, bool look_first, RowCheck check, voi
 	values[Anum_feedback_decided_at - 1] = TimestampTzGetDatum(row->decided_at);
 	nulls[Anum_feedback_decided_at - 1] = row->decided_at == DT_NOBEGIN;
 
-	return insert_row_if(tables()->feedback, values, nulls, Natts_feedback,
-						 look_first ? tables()->feedback_pkey : InvalidOid, check, context);
+	return insert_one_if(inserter, values, nulls, Natts_feedback, check, context);
 }
 
 /*
@@ -260,7 +266,7 @@ log_append_expiry(const ExpiryRow *row, RowCheck check, void *context)
 	values[Anum_expiry_baseline - 1] = Float8GetDatum(row->baseline);
 	nulls[Anum_expiry_baseline - 1] = row->baseline == 0;
 	values[Anum_expiry_decisions - 1] = PointerGetDatum(decisions);
-	appended = insert_row_if(tables()->expiry, values, nulls, Natts_expiry, InvalidOid,
+	appended = insert_one_if(insert_begin_one(tables()->expiry), values, nulls, Natts_expiry,
 							 check, context);
 	pfree(decisions);
 	pfree(ids);
@@ -539,13 +545,31 @@ log_scan_newest(int32 bandit_id, int32 epoch, int max, LogVisitor visit, void *c
  * ----------
  */
 
+/*
+ * A scan reads all entries of a page before it returns the first.  Who walks often goes
+ * only a step or two, so the first entries are those of so many transactions.
+ */
+#define NEAR_XACTS	16
+
 struct DecisionWalk
 {
 	RowScan		rows;
 	ScanKeyData keys[4];		/* bandit_id, epoch, then xact and decision_id */
 	ScanKeyData place[2];		/* these two as a row, unless for one
 								 * transaction */
+	uint64		near_before;	/* entries of earlier transactions come first;
+								 * 0 if all come at once */
 };
+
+static void
+set_place(DecisionWalk *walk, uint64 xact, int64 decision_id)
+{
+	ScanKeyEntryInitialize(&walk->place[0], SK_ROW_MEMBER, 3, BTGreaterStrategyNumber,
+						   InvalidOid, InvalidOid, F_XID8CMP, xact_datum(xact));
+	ScanKeyEntryInitialize(&walk->place[1], SK_ROW_MEMBER | SK_ROW_END, 4,
+						   BTGreaterStrategyNumber, InvalidOid, InvalidOid,
+						   F_BTINT8CMP, Int64GetDatum(decision_id));
+}
 
 /*
  * Begin to read the decisions of a bandit behind a place, in the order of
@@ -569,18 +593,17 @@ log_begin_walk(int32 bandit_id, int32 epoch, uint64 xact, int64 decision_id,
 	else
 	{
 		/* (xact, decision_id) > (..., ...) */
-		ScanKeyEntryInitialize(&walk->place[0], SK_ROW_MEMBER, 3, BTGreaterStrategyNumber,
-							   InvalidOid, InvalidOid, F_XID8CMP, xact_datum(xact));
-		ScanKeyEntryInitialize(&walk->place[1], SK_ROW_MEMBER | SK_ROW_END, 4,
-							   BTGreaterStrategyNumber, InvalidOid, InvalidOid,
-							   F_BTINT8CMP, Int64GetDatum(decision_id));
+		set_place(walk, xact, decision_id);
 		keys[2].sk_flags = SK_ROW_HEADER;
 		keys[2].sk_attno = 3;
 		keys[2].sk_strategy = BTGreaterStrategyNumber;
 		keys[2].sk_argument = PointerGetDatum(walk->place);
+		walk->near_before = xact + NEAR_XACTS;
+		ScanKeyInit(&keys[3], 3, BTLessStrategyNumber, F_XID8LT,
+					xact_datum(walk->near_before));
 	}
 	rows_begin_entries(&walk->rows, tables()->decision, tables()->decision_log_idx,
-					   AccessShareLock, SnapshotSelf, keys, one_transaction ? 4 : 3);
+					   AccessShareLock, SnapshotSelf, keys, lengthof(walk->keys));
 	return walk;
 }
 
@@ -594,8 +617,15 @@ log_next_place(DecisionWalk *walk, uint64 *xact, int64 *decision_id)
 	bool		isnull;
 
 	CHECK_FOR_INTERRUPTS();
-	if (index_getnext_tid(rows->scan, ForwardScanDirection) == NULL)
-		return false;
+	while (index_getnext_tid(rows->scan, ForwardScanDirection) == NULL)
+	{
+		if (walk->near_before == 0)
+			return false;
+		set_place(walk, walk->near_before - 1, PG_INT64_MAX);
+		walk->keys[3].sk_argument = xact_datum(PG_UINT64_MAX);
+		rows_begin_again(rows, walk->keys, lengthof(walk->keys));
+		walk->near_before = 0;
+	}
 	*xact = index_xact(rows->scan);
 	*decision_id = DatumGetInt64(index_getattr(rows->scan->xs_itup, 4,
 											   rows->scan->xs_itupdesc, &isnull));

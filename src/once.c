@@ -16,13 +16,14 @@
  * have looked before the other wrote, and so before itself wrote.
  *
  * Feedback need not look if it is known that no batch reaches its decision, which is so
- * for almost all.  Shared memory has the last decision of any batch of the bandit.  Who
- * writes a batch notes its last one there, after the write and before the look; feedback
- * reads it after its own write.  If feedback reads it before the batch notes it, the batch
- * looks later than that, and finds the row of feedback.  If feedback reads it afterwards,
- * it knows of the batch: either from the note, or, if the entry has been made anew since,
- * from its maker, who looks for batches after the entry has been begun, and so after the
- * batch was written.
+ * for almost all.  The entry in shared memory has the last decision of all batches.  Who
+ * writes a batch notes its last decision there, after the write and before the look.
+ * Feedback reads the entry after its own write.  If it does so before the batch is noted,
+ * the batch looks still later, and finds the row of feedback.  If it does so afterwards, it
+ * knows of the batch.  For either the note is still there, or the entry has been made anew
+ * since.  Its maker looks for batches after the entry has been begun, and so after the
+ * batch was written.  The maker also counts batches that are not there any more: it may
+ * have removed some itself, and be rolled back.
  *
  * Two batches.  They do the same with each other: a batch is withdrawn if there is
  * any other of the same bandit that reaches its first decision.  So, of two definite
@@ -47,8 +48,9 @@
  * speculative batch has been withdrawn or made definite, which takes no longer than
  * looking at its decisions; its own row stays there, so that the batch sees it.
  *
- * Rows that come from elsewhere are compared with what is here before they are
- * inserted, see arrival.c; they are not meant to come while their bandit is in use.
+ * Rows that come from elsewhere are compared with what is here, and noted, before they are
+ * inserted, see arrival.c.  That leaves a gap: they are not meant to come while their bandit
+ * is in use.
  */
 #include "postgres.h"
 
@@ -79,6 +81,7 @@ is_in_no_batch(const SharedLog *log, const FeedbackRow *row)
 {
 	Settlement	settlement;
 
+	/* what this transaction has done to the log by other means is not in the entry */
 	if (!own_is_disturbed(row->bandit_id, row->epoch) &&
 		row->decision_id > shared_last_in_batch(log))
 		return true;

@@ -7,7 +7,6 @@
 
 #include "postgres.h"
 
-#include "bandit.h"
 #include "rows.h"
 #include "shared.h"
 

@@ -301,14 +301,15 @@ settle_bandit_of(int64 decision_id)
 
 /*
  * Is the decision settled?  If no batch reaches it, most likely it is not: then leave it to
- * settle_write() to find out.
+ * settle_write() to find out, unless a checkpoint comes before that.
  */
 static SettlementStatus
-look_at(const Settling *settling, Settlement *settlement)
+look_at(Settling *settling, Settlement *settlement)
 {
-	if (!settling->look_closely &&
+	if (!settling->look_closely && !settling->sums.checkpoint_due &&
 		settling->decision.decision_id > settling->sums.last_in_batch)
 		return NOT_SETTLED;
+	settling->look_closely = true;
 	return settlement_find(&settling->decision, settlement);
 }
 
@@ -381,7 +382,7 @@ settle_write(Settling *settling)
 {
 	bool		look_first = !settling->look_closely;
 
-	settling->look_closely = true;	/* the next time */
+	settling->look_closely = true;	/* if it is not written */
 	return settle(settling->bandit, &settling->sums, &settling->decision,
 				  SETTLED_BY_FEEDBACK, settling->loss, look_first);
 }

@@ -259,23 +259,29 @@ find_batch(SettlementLook *look, int32 bandit_id, int32 epoch, int64 decision_id
 }
 
 /*
- * Return the last decision that is in a batch of a bandit, or 0.
+ * Return the last decision that is in a batch of a bandit, or 0; perhaps also of batches
+ * that have been withdrawn, rolled back or removed.
  */
 int64
-settlement_last_in_batch(int32 bandit_id, int32 epoch)
+settlement_last_in_batch(int32 bandit_id, int32 epoch, bool also_removed)
 {
-	SettlementLook *look = settlement_begin_look();
+	SnapshotData dirty;
+	ScanKeyData keys[2];
+	RowScan		rows;
 	int64		last = 0;
 
-	begin_batches(look, bandit_id, epoch, PG_INT64_MIN);
-	if (rows_next_from_end(&look->expiry))
+	InitDirtySnapshot(dirty);
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(bandit_id));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(epoch));
+	rows_begin(&rows, tables()->expiry, tables()->expiry_last_idx, AccessShareLock,
+			   also_removed ? SnapshotAny : &dirty, keys, lengthof(keys));
+	if (rows_next_from_end(&rows))
 	{
 		bool		isnull;
 
-		last = DatumGetInt64(slot_getattr(look->expiry.slot, Anum_expiry_last_decision,
-										  &isnull));
+		last = DatumGetInt64(slot_getattr(rows.slot, Anum_expiry_last_decision, &isnull));
 	}
-	settlement_end_look(look);
+	rows_end(&rows);
 	return last;
 }
 

@@ -44,7 +44,7 @@ extern SettlementStatus settlement_of(SettlementLook *look, const DecisionRow *d
 extern void settlement_end_look(SettlementLook *look);
 
 /* Batches */
-extern int64 settlement_last_in_batch(int32 bandit_id, int32 epoch);
+extern int64 settlement_last_in_batch(int32 bandit_id, int32 epoch, bool also_removed);
 extern bool settlement_is_alone(const ExpiryRow *row);
 
 #endif							/* DEXP3_SETTLEMENT_H */

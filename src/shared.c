@@ -124,8 +124,8 @@ shared_read(const SharedLog *log, const Selection *selection, Totals *totals,
 }
 
 /*
- * Return a decision that no batch reaches beyond; the last one that can be, if that is
- * not known.  once.c tells what it is for.
+ * Return the last decision of all batches of a bandit, or the largest number if that is not
+ * known.  once.c tells what it is for.
  */
 int64
 shared_last_in_batch(const SharedLog *log)
@@ -141,7 +141,7 @@ shared_last_in_batch(const SharedLog *log)
 }
 
 /*
- * Take note of a batch that has been written, up to this decision.
+ * Take note of a batch up to this decision.
  */
 void
 shared_note_batch(int32 bandit_id, int32 epoch, int64 last_decision)
@@ -402,8 +402,8 @@ shared_begin_build(const SharedLog *log, int arms, Snapshot *snapshot, Moment *m
 }
 
 /*
- * Complete the entry that was begun, if it is still there.  The last decision that is in
- * a batch has been looked for since.
+ * Complete the entry that was begun, if it is still there.  The last decision of all
+ * batches has been looked for since.
  */
 void
 shared_finish_build(const Totals *totals, Frontier *frontier, int64 checkpoint_events,

@@ -112,7 +112,7 @@ fold_now(const SharedLog *log, const Bandit *bandit, Totals *totals, Frontier *f
 	follow(log, bandit, totals, frontier, checkpoint_events);
 	if (building)
 		shared_finish_build(totals, frontier, checkpoint_events,
-							settlement_last_in_batch(log->bandit_id, log->epoch));
+							settlement_last_in_batch(log->bandit_id, log->epoch, true));
 	*checkpoint_due = !disturbed &&
 		counts_events(&totals->counts) - checkpoint_events >=
 		checkpoint_due_after(totals_sums_size(totals));

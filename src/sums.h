@@ -19,7 +19,7 @@ typedef struct Sums
 	Totals		totals;			/* of the selected arms */
 	Frontier	frontier;		/* only if the bandit needs one */
 	bool		checkpoint_due;
-	int64		last_in_batch;	/* no batch reaches a decision behind it */
+	int64		last_in_batch;	/* as in SharedEntry */
 	Totals		foreign;		/* z and counts of other servers, if the
 								 * bandit is shared; otherwise without vectors */
 } Sums;

@@ -165,6 +165,34 @@ $node->safe_psql('postgres', 'DELETE FROM dexp3.checkpoint');
 $node->restart;
 check('after a restart without checkpoints');
 
+# A transaction that has removed a batch makes the entry anew, and is rolled back: the batch
+# is there for all others, and is not forgotten.
+$node->safe_psql(
+	'postgres', q{
+SELECT bandit_create('trimmed', '{a,b}', feedback_window => '0', retention => '0'),
+       bandit_create('one', '{a,b}'), bandit_create('two', '{a,b}'), bandit_create('three', '{a,b}');
+SELECT bandit_choose('trimmed') FROM generate_series(1, 3);
+});
+my $expired = $node->safe_psql(
+	'postgres', q{
+SELECT FROM bandit_expire('trimmed');
+SELECT decisions[2] FROM dexp3.expiry JOIN dexp3.bandit USING (bandit_id) WHERE name = 'trimmed'});
+for my $end ('ROLLBACK', 'COMMIT')
+{
+	my $session = $node->background_psql('postgres');
+
+	$session->query_safe(q{BEGIN; SELECT bandit_trim('trimmed')});
+	# there is no room for all of them
+	$node->safe_psql('postgres', qq{SELECT FROM bandit_choose('$_')}) for (qw(one two three) x 2);
+	$session->query_safe(q{SELECT FROM bandit_probabilities('trimmed')});
+	$session->query_safe($end) if $end eq 'ROLLBACK';
+	is($node->safe_psql('postgres', "SELECT bandit_feedback($expired, 0)"),
+		'expired', "feedback for what a transaction has removed, before its $end or after it");
+	$session->query_safe($end) if $end eq 'COMMIT';
+	$session->quit;
+	is($node->safe_psql('postgres', q{SELECT bandit_verify('trimmed')}), 't', "the log agrees after $end");
+}
+
 is( join("\n", grep { /\b(?:ERROR|PANIC|TRAP|deadlock)\b/ } split /\n/, slurp_file($node->logfile)),
 	'', 'no errors in the server log');
 
