@@ -74,11 +74,11 @@ def main():
     print_table('Instructions of the server for a transaction, one client, `synchronous_commit` off', '', 'INSERT',
                 'dexp3', 'share', '')
     for title, floor, script, (first, more), floor_stock, stock, arguments in (
-            ('a choice', floors.choose_returning, 'choose.sql', few, None, None, ''),
+            ('a choice', floors.choose, 'choose.sql', few, None, None, ''),
             ('feedback', floors.feedback, 'feedback.sql', few, decisions_of_floor, decisions_of_dexp3, None),
             ('feedback by a trigger', floors.trigger, 'trigger.sql', few, decisions_of_floor, decisions_of_dexp3, None),
             ('a round', floors.mix, 'mix.sql', few, None, None, ''),
-            ('a choice of one of 1,000 bandits', floors.many_choose_returning, 'many_choose.sql', few, None, None, None),
+            ('a choice of one of 1,000 bandits', floors.many_choose, 'many_choose.sql', few, None, None, None),
             ('a round of one of 1,000 bandits', floors.many_mix, 'many_mix.sql', few, None, None, None),
             ('a choice that also skips another one', floors.choose_and_skip, 'choose.sql', few, None, None, ", 'dada'"),
             ('a choice with a window, after which 19 of 20 expire', floors.silent_mix, 'silent_mix.sql', long, None, None,

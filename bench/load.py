@@ -154,17 +154,18 @@ class Floors:
         self.directory = tempfile.TemporaryDirectory()
         self.decision = decision
         self.decision_by_turns = sql("SELECT bench.insert_decision('1 + mod(n, 1000)')")
-        self.choose = self.write('choose', f'{decision};')
-        self.choose_returning = self.write('choose_returning', f'{decision} RETURNING decision_id, arm, probability;')
-        self.choose_and_skip = self.write('choose_and_skip', f'WITH d AS ({decision} RETURNING *) {skip};')
+        # Who chooses must know what was chosen, and its identifier for the feedback.
+        returned = 'RETURNING decision_id, arm, probability'
+        self.choose = self.write('choose', f'{decision} {returned};')
+        self.choose_silently = self.write('choose_silently', f'{decision};')
+        self.choose_and_skip = self.write('choose_and_skip', f'WITH d AS ({decision} RETURNING *), s AS ({skip})'
+                                                             ' SELECT decision_id, arm, probability FROM d;')
         self.feedback = self.write('feedback', f'{share}{feedback};')
         self.trigger = self.write('trigger', f'{share}WITH p AS (INSERT INTO bench.purchase_floor (decision_id, loss)'
                                              f' VALUES (:decision_id, 0.5)) {feedback};')
         returning = f'{decision} RETURNING decision_id \\gset\n'
         self.mix = self.write('mix', f'{returning}{feedback};')
-        self.many_choose = self.write('many_choose', f'{one_of_many}{of_many};')
-        self.many_choose_returning = self.write(
-            'many_choose_returning', f'{one_of_many}{of_many} RETURNING decision_id, arm, probability;')
+        self.many_choose = self.write('many_choose', f'{one_of_many}{of_many} {returned};')
         self.many_mix = self.write('many_mix', f'{one_of_many}{of_many} RETURNING decision_id \\gset\n{feedback};')
         # What expires has no row of its own.  Nobody knows in advance what will, so the identifier is always asked for.
         self.window_mix = self.write('window_mix', f'\\set n random(1, 5)\n{returning}\\if :n > 1\n{feedback};\n\\endif')

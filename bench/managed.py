@@ -13,7 +13,7 @@ from load import (HERE, Floors, compare, new_bandit, of_times, pgbench, print_ro
 
 CLIENTS = (1, 8, 32)
 WANTED = 0.9        # of the floor
-SELDOM = ('PL/pgSQL', 'INSERT that returns it', 'dexp3 without a window')    # they show much, or are not judged
+SELDOM = ('PL/pgSQL', 'INSERT that returns nothing', 'dexp3 without a window')    # they show much, or are not judged
 WANTED_OF_PEER = 5  # times the PL/pgSQL peer, of the mix with 8 clients
 WANTED_SIZE = 1.2   # times what the log takes without a window
 
@@ -104,8 +104,8 @@ def workloads(floors, stock):
         ('choose', 'A choice', (
             ('INSERT', plain(floors.choose)),
             ('INSERT again', plain(floors.choose)),     # how much is noise
-            ('INSERT that returns it', plain(floors.choose_returning)),
             ('dexp3', with_bandit('choose.sql')),
+            ('INSERT that returns nothing', plain(floors.choose_silently)),
             ('PL/pgSQL', plain('peer_choose.sql')))),
         ('feedback', 'Feedback', (
             ('INSERT', floor_with_stock(floors.feedback, stock.floor)),
