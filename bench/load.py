@@ -33,7 +33,7 @@ parser.add_argument('--open', type=int, help='how many decisions are open, where
 parser.add_argument('--repetitions', type=int, help='how many slices of each are taken by turns')
 parser.add_argument('pictures', help='the directory for pictures')
 settings = parser.parse_args()
-settings.repetitions = settings.repetitions or (1 if settings.quick else 8)
+settings.repetitions = settings.repetitions or (1 if settings.quick else 5)
 settings.seconds = 0.5 if settings.quick else 1.5       # of a slice
 
 connection = psycopg2.connect()

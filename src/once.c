@@ -81,7 +81,10 @@ is_in_no_batch(const SharedLog *log, const FeedbackRow *row)
 {
 	Settlement	settlement;
 
-	/* what this transaction has done to the log by other means is not in the entry */
+	/*
+	 * what this transaction has done to the log by other means is not in the
+	 * entry
+	 */
 	if (!own_is_disturbed(row->bandit_id, row->epoch) &&
 		row->decision_id > shared_last_in_batch(log))
 		return true;
