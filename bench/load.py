@@ -7,23 +7,27 @@ They are programs for scripts/bench:
 They print tables as Markdown, and write pictures into the given directory.  The server
 and the database, with what managed.sql defines, are those of the environment.
 
-A measurement is made of slices: a second or two of the floor, as much of dexp3 and of each
-peer, and so on by turns.  Of the rates, of the times and of the ratios of neighbours the
-medians are shown, so that a disturbance of a slice or two does no harm.
+A measurement is made of slices: a moment of the floor, one of dexp3, one of each peer, and
+so on by turns.  Machines are faster at one moment than at another, so the turns are short.
 """
 
 import argparse
+import bisect
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections import namedtuple
 
 import psycopg2
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+SLICE = 0.2     # seconds, of scripts that take turns
 
 Slice = namedtuple('Slice', 'rate median late')     # a second; microseconds; their 99th percentile
 
@@ -34,7 +38,7 @@ parser.add_argument('--repetitions', type=int, help='how many slices of each are
 parser.add_argument('pictures', help='the directory for pictures')
 settings = parser.parse_args()
 settings.repetitions = settings.repetitions or (1 if settings.quick else 5)
-settings.seconds = 0.5 if settings.quick else 1.5       # of a slice
+settings.seconds = 0.5 if settings.quick else 2.5       # of a slice, of programs that take turns
 
 connection = psycopg2.connect()
 connection.autocommit = True
@@ -73,24 +77,42 @@ def read_logs(directory):
     return ended
 
 
+def command_of(script, clients, **variables):
+    """Return the command that runs a script of bench/managed, or one of the floor's."""
+    path = script if os.path.isabs(script) else os.path.join(HERE, 'managed', script)
+    variables = {'clients': clients, 'looked': 0, **variables}
+    command = ['pgbench', '-n', '-M', 'prepared', '-c', str(clients), '-j', '2', '-f', path]
+    for name, value in variables.items():
+        command += ['-D', f'{name}={value}']
+    return command
+
+
+class Pgbench:
+    """A run of pgbench that has been started, and writes a log."""
+
+    def __init__(self, command, commit):
+        self.directory = tempfile.TemporaryDirectory()
+        self.process = subprocess.Popen(command + ['-l', '--log-prefix', os.path.join(self.directory.name, 'log')],
+                                        env={**os.environ, 'PGOPTIONS': f'-c synchronous_commit={commit}'},
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def transactions(self):
+        """Wait for its end, and return its transactions."""
+        output = self.process.communicate()[0]
+        if self.process.returncode != 0:
+            sys.exit(output)
+        ended = read_logs(self.directory.name)
+        self.directory.cleanup()
+        return ended
+
+
 def pgbench(script, clients, commit, warm_up=0.5, transactions=None, **variables):
-    """Run a script of bench/managed, or one of the floor's, and return a slice.
+    """Run a script, and return a slice.
 
     The first seconds, in which sessions fill their caches, do not count.
     """
-    path = script if os.path.isabs(script) else os.path.join(HERE, 'managed', script)
-    command = ['pgbench', '-n', '-M', 'prepared', '-c', str(clients), '-j', '2', '-f', path,
-               '-D', f'clients={clients}', '-D', 'looked=0']
-    command += ['-t', str(transactions)] if transactions else ['-T', str(math.ceil(warm_up + settings.seconds))]
-    for name, value in variables.items():
-        command += ['-D', f'{name}={value}']
-    with tempfile.TemporaryDirectory() as directory:
-        done = subprocess.run(command + ['-l', '--log-prefix', os.path.join(directory, 'log')],
-                              env={**os.environ, 'PGOPTIONS': f'-c synchronous_commit={commit}'},
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if done.returncode != 0:
-            sys.exit(done.stdout)
-        ended = read_logs(directory)
+    limit = ['-t', str(transactions)] if transactions else ['-T', str(math.ceil(warm_up + settings.seconds))]
+    ended = Pgbench(command_of(script, clients, **variables) + limit, commit).transactions()
     start = min(end - duration for end, duration in ended) + warm_up * 1e6
     times = [duration for end, duration in ended if end >= start]
     if not times:       # the machine was so busy that connecting took the time
@@ -98,24 +120,55 @@ def pgbench(script, clients, commit, warm_up=0.5, transactions=None, **variables
     return of_times(len(times) / (max(ended)[0] - start) * 1e6, times)
 
 
-def compare(variants, seldom=()):
-    """Take slices of each variant, which are functions, by turns: there and back, so that what
-    changes in the course of time favours none.  Those with the numbers in `seldom` are taken in
-    two turns only.
+def compare(variants):
+    """Take slices of each variant, which are functions, by turns.
 
     Returns a list of (slice of medians, median ratio to the first variant's rate).
     """
-    turns = []
-    for turn in range(settings.repetitions):
-        order = [i for i in range(len(variants)) if turn < 2 or i not in seldom]
-        taken = {i: variants[i]() for i in (order if turn % 2 == 0 else reversed(order))}
-        turns.append(taken)
+    turns = [[variant() for variant in variants] for _ in range(settings.repetitions)]
+    return [(Slice(*(statistics.median(turn[i][k] for turn in turns) for k in range(3))),
+             statistics.median(turn[i].rate / turn[0].rate for turn in turns))
+            for i in range(len(variants))]
 
-    def result(i):
-        having = [turn for turn in turns if i in turn]
-        return (Slice(*(statistics.median(turn[i][k] for turn in having) for k in range(3))),
-                statistics.median(turn[i].rate / turn[0].rate for turn in having))
-    return [result(i) for i in range(len(variants))]
+
+def compare_scripts(scripts, clients, commit, warm_up):
+    """Compare scripts, given with their variables, in slices of a fifth of a second.
+
+    All of them are started, and then stopped by signals but for one, by turns: there and back, so that what
+    changes in the course of time favours none.  What was under way when a script was stopped does not count.
+
+    Returns a list of (slice over all turns, ratio to the first script's rate).
+    """
+    seconds = 4 * settings.repetitions * len(scripts) * SLICE
+    limit = ['-T', str(math.ceil(warm_up + seconds))]
+    runs = [Pgbench(command_of(script, clients, **variables) + limit, commit) for script, variables in scripts]
+    time.sleep(warm_up)
+    for run in runs:
+        run.process.send_signal(signal.SIGSTOP)
+    windows = [[] for _ in runs]
+    for turn in range(4 * settings.repetitions):
+        order = list(range(len(runs)))
+        for i in order if turn % 2 == 0 else reversed(order):
+            start = time.time()
+            runs[i].process.send_signal(signal.SIGCONT)
+            time.sleep(SLICE)
+            runs[i].process.send_signal(signal.SIGSTOP)
+            windows[i].append((start * 1e6, time.time() * 1e6))
+    for run in runs:
+        run.process.send_signal(signal.SIGCONT)
+    slices = [slice_of(run.transactions(), window) for run, window in zip(runs, windows)]
+    return [(taken, taken.rate / slices[0].rate) for taken in slices]
+
+
+def slice_of(ended, windows):
+    """Return the slice that is made of the transactions which have begun and ended in one of the windows."""
+    starts = [start for start, _ in windows]
+    times = []
+    for end, duration in ended:
+        i = bisect.bisect_right(starts, end) - 1
+        if i >= 0 and end <= windows[i][1] and end - duration >= starts[i]:
+            times.append(duration)
+    return of_times(len(times) / sum(stop - start for start, stop in windows) * 1e6, times)
 
 
 # ---------------------------------------------------------------------------

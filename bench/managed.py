@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Measure managed bandits under load: throughput and latency; see load.py."""
 
+import functools
 import json
 import os
 import subprocess
@@ -8,12 +9,11 @@ import sys
 import time
 
 import picture
-from load import (HERE, Floors, compare, new_bandit, of_times, pgbench, print_row, print_table, settings, sql,
-                  verdict)
+from load import (HERE, Floors, compare, compare_scripts, new_bandit, of_times, pgbench, print_row, print_table,
+                  settings, sql, verdict)
 
 CLIENTS = (1, 8, 32)
 WANTED = 0.9        # of the floor
-SELDOM = ('PL/pgSQL', 'INSERT that returns nothing', 'dexp3 without a window')    # they show much, or are not judged
 WANTED_OF_PEER = 5  # times the PL/pgSQL peer, of the mix with 8 clients
 WANTED_SIZE = 1.2   # times what the log takes without a window
 
@@ -31,137 +31,137 @@ def app(learner, clients, commit):
 
 
 class Stock:
-    """Decisions that feedback can be given to."""
+    """Decisions that feedback can be given to, more than anybody can settle in a measurement."""
 
     def __init__(self, floors):
         self.floors = floors
-        self.size = 0
 
-    def grow_with(self, taken, warm_up):
-        """Have enough for a slice at this rate and its first seconds, even if this slice was a slow one.
+    def size(self, commit):
+        return (60000 if commit == 'on' else 150000) * (1 if settings.quick else 2)
 
-        Where each commit waits for the disk, the next one may be many times as fast.
-        """
-        self.size = max(self.size, int(3 * taken.rate * (settings.seconds + warm_up)) + 25000)
-        return taken
+    def floor(self, commit):
+        return self.floor_of(self.floors.decision, commit)
 
-    def floor(self):
-        return self.floor_of(self.floors.decision)
+    def floor_many(self, commit):
+        return self.floor_of(self.floors.decision_by_turns, commit)
 
-    def floor_many(self):
-        return self.floor_of(self.floors.decision_by_turns)
-
-    def floor_of(self, decision):
+    def floor_of(self, decision, commit):
         sql('TRUNCATE bench.decision, bench.feedback, bench.purchase_floor')
         sql('ALTER SEQUENCE bench.decision_id RESTART')
-        sql(f'{decision} FROM generate_series(1, %s) AS n', max(self.size, 25000 if settings.quick else 75000))
+        sql(f'{decision} FROM generate_series(1, %s) AS n', self.size(commit))
         sql('VACUUM ANALYZE bench.decision')
         return 1
 
-    def dexp3(self):
-        first = sql("SELECT min(decision_id) FROM bandit_choose_many('patient', %s)", self.size)
+    def dexp3(self, commit):
+        first = sql("SELECT min(decision_id) FROM bandit_choose_many('patient', %s)", self.size(commit))
         sql("SELECT bandit_choose('patient')")      # which writes a checkpoint
         return first
 
-    def dexp3_many(self):
-        first = sql('SELECT bench.choose_by_turns(%s)', self.size)
+    def dexp3_many(self, commit):
+        first = sql('SELECT bench.choose_by_turns(%s)', self.size(commit))
         sql('SELECT bench.choose_by_turns(1000)')       # which writes checkpoints
         return first
 
-    def peer(self):
-        sql("UPDATE peer.bandit SET round = round + %s, outstanding = outstanding + %s WHERE name = 'peer'",
-            self.size, self.size)
+    def peer(self, commit):
+        size = self.size(commit)
+        sql("UPDATE peer.bandit SET round = round + %s, outstanding = outstanding + %s WHERE name = 'peer'", size, size)
         return sql('WITH d AS (INSERT INTO peer.decision (bandit, round, arm, probability)'
                    " SELECT 'peer', n, 1, 0.1 FROM generate_series(1, %s) AS n RETURNING decision_id)"
-                   ' SELECT min(decision_id) FROM d', self.size)
+                   ' SELECT min(decision_id) FROM d', size)
+
+    def check(self, commit):
+        """Where the floor has nothing left to settle, its statements do nothing."""
+        if sql('SELECT count(*) FROM bench.feedback') >= self.size(commit):
+            sys.exit('there were too few decisions to settle')
 
 
 def workloads(floors, stock):
-    """Return what is measured: names, and variants as (who, function of clients and commit)."""
+    """Return what is measured: names, seconds to warm up, and variants as (who, script, variables).
+
+    The variables are a function of clients and commit.
+    """
     def with_bandit(script, arguments=''):
-        def prepare(clients, commit):
-            bandit = new_bandit(f'{script}{arguments} {clients} {commit}', arguments)
-            return lambda: pgbench(script, clients, commit, bandit=bandit)
-        return prepare
+        return script, lambda clients, commit: {'bandit': new_bandit(f'{script}{arguments} {clients} {commit}', arguments)}
 
-    def plain(script, **arguments):
-        return lambda clients, commit: lambda: pgbench(script, clients, commit, **arguments)
+    def plain(script):
+        return script, lambda clients, commit: {}
 
-    def with_stock(script, make, warm_up=0.5):
-        return lambda clients, commit: lambda: pgbench(script, clients, commit, warm_up, next=make())
+    def with_stock(script, make):
+        return script, lambda clients, commit: {'next': make(commit)}
 
-    def floor_with_stock(script, make, warm_up=0.5):
-        """The warm-up is that of the others, who need as many decisions."""
-        return lambda clients, commit: lambda: stock.grow_with(pgbench(script, clients, commit, next=make()), warm_up)
-
-    def of_app(learner):
-        return lambda clients, commit: lambda: app(learner, clients, commit)
-
-    # in which sessions look at the 1,000 bandits
-    many_warm_up = 1.5
-
+    many_warm_up = 3    # in which sessions look at the 1,000 bandits
     return (
-        ('choose', 'A choice', (
-            ('INSERT', plain(floors.choose)),
-            ('INSERT again', plain(floors.choose)),     # how much is noise
-            ('dexp3', with_bandit('choose.sql')),
-            ('INSERT that returns nothing', plain(floors.choose_silently)),
-            ('PL/pgSQL', plain('peer_choose.sql')))),
-        ('feedback', 'Feedback', (
-            ('INSERT', floor_with_stock(floors.feedback, stock.floor)),
-            ('dexp3', with_stock('feedback.sql', stock.dexp3)),
-            ('PL/pgSQL', with_stock('peer_feedback.sql', stock.peer)))),
-        ('trigger', 'Feedback by a trigger: a row of the application, which settles a decision', (
-            ('INSERT', floor_with_stock(floors.trigger, stock.floor)),
-            ('dexp3', with_stock('trigger.sql', stock.dexp3)),
-            ('PL/pgSQL', with_stock('peer_trigger.sql', stock.peer)))),
-        ('mix', 'A round: a choice, and its feedback in another transaction', (
-            ('INSERT', plain(floors.mix)),
-            ('dexp3', with_bandit('mix.sql')),
-            ('PL/pgSQL', plain('peer_mix.sql')))),
-        ('many choose', 'A choice of one of 1,000 bandits', (
-            ('INSERT', plain(floors.many_choose)),
-            ('dexp3', plain('many_choose.sql', warm_up=many_warm_up)))),
-        ('many feedback', 'Feedback for 1,000 bandits by turns', (
-            ('INSERT', floor_with_stock(floors.feedback, stock.floor_many, many_warm_up)),
-            ('dexp3', with_stock('many_feedback.sql', stock.dexp3_many, many_warm_up)))),
-        ('many', 'A round of one of 1,000 bandits', (
-            ('INSERT', plain(floors.many_mix)),
-            ('dexp3', plain('many_mix.sql', warm_up=many_warm_up)),
-            ('PL/pgSQL', plain('peer_many_mix.sql')))),
+        ('choose', 'A choice', 0.5, (
+            ('INSERT', *plain(floors.choose)),
+            ('INSERT again', *plain(floors.choose)),     # how much is noise
+            ('dexp3', *with_bandit('choose.sql')),
+            ('INSERT that returns nothing', *plain(floors.choose_silently)),
+            ('PL/pgSQL', *plain('peer_choose.sql')))),
+        ('feedback', 'Feedback', 0.5, (
+            ('INSERT', *with_stock(floors.feedback, stock.floor)),
+            ('dexp3', *with_stock('feedback.sql', stock.dexp3)),
+            ('PL/pgSQL', *with_stock('peer_feedback.sql', stock.peer)))),
+        ('trigger', 'Feedback by a trigger: a row of the application, which settles a decision', 0.5, (
+            ('INSERT', *with_stock(floors.trigger, stock.floor)),
+            ('dexp3', *with_stock('trigger.sql', stock.dexp3)),
+            ('PL/pgSQL', *with_stock('peer_trigger.sql', stock.peer)))),
+        ('mix', 'A round: a choice, and its feedback in another transaction', 0.5, (
+            ('INSERT', *plain(floors.mix)),
+            ('dexp3', *with_bandit('mix.sql')),
+            ('PL/pgSQL', *plain('peer_mix.sql')))),
+        ('many choose', 'A choice of one of 1,000 bandits', many_warm_up, (
+            ('INSERT', *plain(floors.many_choose)),
+            ('dexp3', *plain('many_choose.sql')))),
+        ('many feedback', 'Feedback for 1,000 bandits by turns', many_warm_up, (
+            ('INSERT', *with_stock(floors.feedback, stock.floor_many)),
+            ('dexp3', *with_stock('many_feedback.sql', stock.dexp3_many)))),
+        ('many', 'A round of one of 1,000 bandits', many_warm_up, (
+            ('INSERT', *plain(floors.many_mix)),
+            ('dexp3', *plain('many_mix.sql')),
+            ('PL/pgSQL', *plain('peer_many_mix.sql')))),
         ('skips', 'A choice of a bandit with skipping that gets no feedback at all, so that most choices also'
-                  ' give up an old one', (
-            ('INSERT of both rows', plain(floors.choose_and_skip)),
-            ('dexp3', with_bandit('choose.sql', ", 'dada'")))),
+                  ' give up an old one', 0.5, (
+            ('INSERT of both rows', *plain(floors.choose_and_skip)),
+            ('dexp3', *with_bandit('choose.sql', ", 'dada'")))),
         ('silent', 'A choice of a bandit with a `feedback_window`; one in twenty decisions gets feedback, the others'
-                   ' expire', (
-            ('INSERT', plain(floors.silent_mix)),
-            ('dexp3', with_bandit('silent_mix.sql', WINDOW)),
-            ('dexp3 without a window', with_bandit('silent_mix.sql')))),
-        ('window', 'A round of a bandit with a `feedback_window`; one in five decisions expires', (
-            ('INSERT', plain(floors.window_mix)),
-            ('dexp3', with_bandit('window_mix.sql', WINDOW)))),
-        ('app', 'A round of an application in Python', (
-            ('weights in a row', of_app('weights')),
-            ('dexp3', of_app('dexp3')))),
+                   ' expire', 0.5, (
+            ('INSERT', *plain(floors.silent_mix)),
+            ('dexp3', *with_bandit('silent_mix.sql', WINDOW)),
+            ('dexp3 without a window', *with_bandit('silent_mix.sql')))),
+        ('window', 'A round of a bandit with a `feedback_window`; one in five decisions expires', 0.5, (
+            ('INSERT', *plain(floors.window_mix)),
+            ('dexp3', *with_bandit('window_mix.sql', WINDOW)))),
     )
+
+
+def print_results(results, commit, clients, judged):
+    for who, (taken, ratio) in results.items():
+        print_row(commit, clients, who, f'{taken.rate:,.0f}', f'{taken.median / 1000:.2f}', f'{taken.late / 1000:.2f}',
+                  f'{ratio:.2f}', verdict(ratio, WANTED) if judged and who == 'dexp3' else '')
 
 
 def measure_throughput(floors):
     """Measure all workloads; return the results by workload, commit and clients."""
     results = {}
-    for name, title, variants in workloads(floors, Stock(floors)):
-        print_table(title, '`synchronous_commit`', 'clients', '', 'a second', 'median, ms', '99 %, ms',
-                    f'of {variants[0][0]}', '')
+    stock = Stock(floors)
+    columns = ('`synchronous_commit`', 'clients', '', 'a second', 'median, ms', '99 %, ms')
+    for name, title, warm_up, variants in workloads(floors, stock):
+        print_table(title, *columns, f'of {variants[0][0]}', '')
         for commit in ('on', 'off'):
             for clients in CLIENTS:
-                result = compare([prepare(clients, commit) for _, prepare in variants],
-                                 [i for i, (who, _) in enumerate(variants) if who in SELDOM])
-                results[name, commit, clients] = {who: r for (who, _), r in zip(variants, result)}
-                for who, (taken, ratio) in results[name, commit, clients].items():
-                    wanted = verdict(ratio, WANTED) if who == 'dexp3' and name != 'app' else ''
-                    print_row(commit, clients, who, f'{taken.rate:,.0f}', f'{taken.median / 1000:.2f}',
-                              f'{taken.late / 1000:.2f}', f'{ratio:.2f}', wanted)
+                scripts = [(script, variables(clients, commit)) for _, script, variables in variants]
+                compared = compare_scripts(scripts, clients, commit, warm_up)
+                stock.check(commit)
+                results[name, commit, clients] = {who: r for (who, _, _), r in zip(variants, compared)}
+                print_results(results[name, commit, clients], commit, clients, True)
+
+    learners = {'weights in a row': 'weights', 'dexp3': 'dexp3'}
+    print_table('A round of an application in Python', *columns, 'of weights in a row', '')
+    for commit in ('on', 'off'):
+        for clients in CLIENTS:
+            compared = compare([functools.partial(app, learner, clients, commit) for learner in learners.values()])
+            results['app', commit, clients] = dict(zip(learners, compared))
+            print_results(results['app', commit, clients], commit, clients, False)
     print_table('A round with 8 clients, dexp3 as a multiple of PL/pgSQL', '`synchronous_commit`', 'multiple', '',
                 'and the INSERTs')
     for commit in ('on', 'off'):
