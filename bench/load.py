@@ -213,16 +213,18 @@ class Floors:
         self.choose_silently = self.write('choose_silently', f'{decision};')
         self.choose_and_skip = self.write('choose_and_skip', f'WITH d AS ({decision} RETURNING *), s AS ({skip})'
                                                              ' SELECT decision_id, arm, probability FROM d;')
-        self.feedback = self.write('feedback', f'{share}{feedback};')
+        answered = "RETURNING 'applied'::text"
+        self.feedback = self.write('feedback', f'{share}{feedback} {answered};')
+        self.feedback_silently = self.write('feedback_silently', f'{share}{feedback};')
         self.trigger = self.write('trigger', f'{share}WITH p AS (INSERT INTO bench.purchase_floor (decision_id, loss)'
                                              f' VALUES (:decision_id, 0.5)) {feedback};')
         returning = f'{decision} RETURNING decision_id \\gset\n'
-        self.mix = self.write('mix', f'{returning}{feedback};')
+        self.mix = self.write('mix', f'{returning}{feedback} {answered};')
         self.many_choose = self.write('many_choose', f'{one_of_many}{of_many} {returned};')
-        self.many_mix = self.write('many_mix', f'{one_of_many}{of_many} RETURNING decision_id \\gset\n{feedback};')
+        self.many_mix = self.write('many_mix', f'{one_of_many}{of_many} RETURNING decision_id \\gset\n{feedback} {answered};')
         # What expires has no row of its own.  Nobody knows in advance what will, so the identifier is always asked for.
-        self.window_mix = self.write('window_mix', f'\\set n random(1, 5)\n{returning}\\if :n > 1\n{feedback};\n\\endif')
-        self.silent_mix = self.write('silent_mix', f'\\set n random(1, 20)\n{returning}\\if :n = 1\n{feedback};\n\\endif')
+        self.window_mix = self.write('window_mix', f'\\set n random(1, 5)\n{returning}\\if :n > 1\n{feedback} {answered};\n\\endif')
+        self.silent_mix = self.write('silent_mix', f'\\set n random(1, 20)\n{returning}\\if :n = 1\n{feedback} {answered};\n\\endif')
 
     def write(self, name, text):
         path = os.path.join(self.directory.name, f'floor_{name}.sql')
