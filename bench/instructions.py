@@ -46,9 +46,12 @@ def instructions(script, transactions, **variables):
 
 
 def of_transaction(script, first, more, stock=None, **variables):
-    """Return the instructions of a transaction, after so many others, from so many more."""
-    few, many = (instructions(script, n, **variables, **({'next': stock(n)} if stock else {}))
-                 for n in (first, first + more))
+    """Return the instructions of a transaction, after so many others, from so many more.
+
+    What is done only once, such as adding up the log of a bandit, is done in a session that does not count.
+    """
+    _, few, many = (instructions(script, n, **variables, **({'next': stock(n)} if stock else {}))
+                    for n in (1, first, first + more))
     return (many - few) / more
 
 
