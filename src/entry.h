@@ -49,8 +49,8 @@ typedef struct SharedEntry
 								 * ... */
 	int64		next_checkpoint_events; /* ... which covers these */
 	TimestampTz published_at;	/* when its sums were last published */
-	uint64		expirer;		/* the transaction that lets decisions expire,
-								 * if it is running */
+	uint64		mover;			/* the transaction that is moving the
+								 * frontier, if it is running */
 	int64		last_in_batch;	/* the last decision of all batches that were
 								 * noted or found */
 	Frontier	frontier;

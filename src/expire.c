@@ -269,6 +269,7 @@ move_frontier(Collection *collection, Sums *sums)
 		.epoch = bandit->epoch,
 		.newest_round = sums->totals.counts.decisions,
 		.now = time_of_action(),
+		.last_in_batch = LAST_NOT_KNOWN,	/* one may not be noted yet */
 		.is_due = has_expired,
 		.settle = collect,
 		.context = collection,
@@ -280,6 +281,21 @@ move_frontier(Collection *collection, Sums *sums)
 	frontier_move(&sums->frontier, &move);
 	sums->frontier.enough_time = find_enough_time(bandit, &sums->frontier.cursor);
 	sums->frontier.looked_at = move.now;
+}
+
+/*
+ * Before a commit: if it is worth while to let decisions expire, and nobody else does,
+ * claim the frontier and return true.
+ */
+static bool
+begin_at_commit(const Bandit *bandit, Sums *sums)
+{
+	TimestampTz now = time_of_action();
+
+	/* somebody may have moved it a moment ago */
+	return worth_while_after(bandit, &sums->frontier) < now &&
+		shared_claim_frontier(&sums->log, &sums->frontier) &&
+		worth_while_after(bandit, &sums->frontier) < now;
 }
 
 /*
@@ -297,6 +313,7 @@ expire_some(const Bandit *bandit, Frontier *from)
 		.max_single = at_commit ? MAX_SINGLE : PG_INT64_MAX,
 		.decisions = palloc(MAX_BATCH * sizeof(DecisionRow))
 	};
+	int			in_batch = 0;
 
 	for (int try = 0; try < MAX_TRIES; try++)
 	{
@@ -304,9 +321,7 @@ expire_some(const Bandit *bandit, Frontier *from)
 
 		CHECK_FOR_INTERRUPTS();
 		sums_take(&sums, bandit, RowExclusiveLock, LEARNER_SUMS(bandit->params.algorithm), 0, 1);
-		if (at_commit &&
-			(worth_while_after(bandit, &sums.frontier) >= time_of_action() ||
-			 !shared_claim_expiry(&sums.log)))
+		if (at_commit && !begin_at_commit(bandit, &sums))
 			break;
 		if (!at_commit)
 			frontier_copy(&sums.frontier, from);
@@ -319,11 +334,13 @@ expire_some(const Bandit *bandit, Frontier *from)
 			own_publish_frontier(&sums.log, &sums.frontier);
 			if (!at_commit)
 				frontier_copy(from, &sums.frontier);
-			return collection.n + collection.single;
+			in_batch = collection.n;
+			break;
 		}
 		/* look again at all of them: somebody else has one */
 	}
-	return collection.single;
+	shared_release_frontier();
+	return in_batch + collection.single;
 }
 
 /* ----------

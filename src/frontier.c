@@ -394,7 +394,7 @@ frontier_move(Frontier *frontier, FrontierMove *move)
 	mover.reaches_mine = mover.mine < mover.moment.next + MAX_REACH;
 	if (mover.reaches_mine)
 		moment_reach(&mover.moment, mover.mine);
-	mover.look = settlement_begin_look();
+	mover.look = settlement_begin_look(move->last_in_batch);
 	fill_holes(&mover, snapshot);
 	if (!is_quiet(&frontier->cursor, move))
 		(void) move_cursor(&mover, &frontier->cursor, false);
@@ -414,7 +414,7 @@ frontier_visit_open(const Frontier *frontier, int32 bandit_id, int32 epoch,
 					OpenVisitor visit, void *context)
 {
 	Cursor		begin = frontier->cursor;
-	SettlementLook *look = settlement_begin_look();
+	SettlementLook *look = settlement_begin_look(LAST_NOT_KNOWN);
 	DecisionWalk *walk;
 	uint64		xact;
 	int64		decision_id;

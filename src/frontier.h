@@ -92,6 +92,8 @@ typedef struct FrontierMove
 	int32		epoch;
 	int64		newest_round;
 	TimestampTz now;
+	int64		last_in_batch;	/* later decisions are in no batch; as in
+								 * SharedEntry */
 
 	/* is a decision of this round and time due?  NULL: never */
 	bool		(*is_due) (void *context, int64 round, TimestampTz decided_at);

@@ -81,13 +81,15 @@ log_identity(void)
 
 /*
  * Lock the tables of the log until the end of the transaction, and return the
- * log's identity.
+ * log's identity.  With NoLock, they have been locked already.
  */
 uint64
 log_lock(LOCKMODE lockmode)
 {
 	Tables		locked;
 
+	if (lockmode == NoLock)
+		return log_identity();
 	for (;;)
 	{
 		locked = *tables();

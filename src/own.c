@@ -322,7 +322,7 @@ own_expiries(TimestampTz now, OwnExpiry **expiries)
 		OwnExpiry  *expiry;
 
 		if (bandit->expires_after >= now || bandit->innermost == NULL ||
-			shared_is_expiring(bandit_id, epoch))
+			shared_frontier_is_claimed(bandit_id, epoch))
 			continue;
 		if (n == 0)
 			*expiries = palloc(bandits->members * sizeof(OwnExpiry));
@@ -624,6 +624,7 @@ transaction_event(XactEvent event, void *arg pg_attribute_unused())
 			break;
 		case XACT_EVENT_ABORT:
 			shared_abandon_build();
+			shared_release_frontier();
 			forget_all();
 			break;
 		default:
@@ -639,7 +640,10 @@ subtransaction_event(SubXactEvent event, SubTransactionId subid,
 	OwnBandit  *bandit;
 
 	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
 		shared_abandon_build();
+		shared_release_frontier();
+	}
 	if (bandits == NULL ||
 		(event != SUBXACT_EVENT_ABORT_SUB && event != SUBXACT_EVENT_COMMIT_SUB))
 		return;

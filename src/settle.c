@@ -35,9 +35,10 @@
 
 /*
  * How many decisions one choose settles that have become due, and how many it
- * looks at.  More than one a choose cannot become due in the long run.
+ * looks at.  More than one a choose cannot become due in the long run, but not every
+ * choose gets to settle any.
  */
-#define MAX_SKIPPED		2
+#define MAX_SKIPPED		8
 #define MAX_LOOKED_AT	64
 
 /* ----------
@@ -89,7 +90,7 @@ settle(const Bandit *bandit, const Sums *sums, const DecisionRow *decision,
 }
 
 /*
- * Take the sums that are needed to settle a decision.
+ * Take the sums that are needed to settle a decision.  The log's tables are locked.
  */
 static void
 take_sums_of(Sums *sums, const Bandit *bandit, const DecisionRow *decision)
@@ -101,7 +102,7 @@ take_sums_of(Sums *sums, const Bandit *bandit, const DecisionRow *decision)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("log of a bandit with %d arms has a row with arm %d",
 						bandit->params.arms, arm + 1)));
-	sums_take(sums, bandit, RowExclusiveLock, LEARNER_SUMS(bandit->params.algorithm), arm, 1);
+	sums_take(sums, bandit, NoLock, LEARNER_SUMS(bandit->params.algorithm), arm, 1);
 }
 
 /*
@@ -164,7 +165,8 @@ has_overdue(const Sums *sums, const Learner *learner)
 }
 
 /*
- * Skip decisions that have been open for too many rounds.
+ * Skip decisions that have been open for too many rounds, unless somebody else is just
+ * doing so.
  */
 void
 settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner)
@@ -178,6 +180,7 @@ settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner)
 		.epoch = bandit->epoch,
 		.newest_round = sums->totals.counts.decisions,
 		.now = time_of_action(),
+		.last_in_batch = sums->last_in_batch,
 		.is_due = is_overdue,
 		.settle = skip,
 		.context = &skipping,
@@ -185,12 +188,13 @@ settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner)
 		.max_looked_at = MAX_LOOKED_AT
 	};
 
-	if (!has_overdue(sums, learner))
+	if (!has_overdue(sums, learner) || !shared_claim_frontier(&sums->log, &sums->frontier))
 		return;
 	own_reopen(move.bandit_id, move.epoch, &sums->frontier);
 	frontier_move(&sums->frontier, &move);
 	if (move.moved)
 		own_publish_frontier(&sums->log, &sums->frontier);
+	shared_release_frontier();
 }
 
 /* ----------

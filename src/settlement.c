@@ -35,6 +35,7 @@
 
 struct SettlementLook
 {
+	int64		last_in_batch;	/* later decisions are in no batch */
 	MemoryContext context;		/* of the batch; NULL before the first */
 	SnapshotData dirty;
 	bool		in_feedback;	/* have these scans been begun? */
@@ -290,11 +291,16 @@ settlement_last_in_batch(int32 bandit_id, int32 epoch, bool also_removed)
  * ----------
  */
 
+/*
+ * Begin to look.  No decision after the last one that is in a batch is looked for among
+ * the batches.
+ */
 SettlementLook *
-settlement_begin_look(void)
+settlement_begin_look(int64 last_in_batch)
 {
 	SettlementLook *look = palloc0(sizeof(SettlementLook));
 
+	look->last_in_batch = last_in_batch;
 	InitDirtySnapshot(look->dirty);
 	return look;
 }
@@ -314,7 +320,7 @@ settlement_of(SettlementLook *look, const DecisionRow *decision, Settlement *set
 		log_read_feedback(look->feedback.slot, &row);
 		note_settler(look, &look->feedback, row.settled_by, row.xact, settlement);
 	}
-	else
+	else if (decision->decision_id <= look->last_in_batch)
 		(void) find_batch(look, decision->bandit_id, decision->epoch,
 						  decision->decision_id, settlement);
 	return settlement->status;
@@ -338,7 +344,7 @@ settlement_end_look(SettlementLook *look)
 SettlementStatus
 settlement_find(const DecisionRow *decision, Settlement *settlement)
 {
-	SettlementLook *look = settlement_begin_look();
+	SettlementLook *look = settlement_begin_look(LAST_NOT_KNOWN);
 	SettlementStatus status = settlement_of(look, decision, settlement);
 
 	settlement_end_look(look);
@@ -352,7 +358,7 @@ bool
 settlement_find_batch(int32 bandit_id, int32 epoch, int64 decision_id,
 					  Settlement *settlement)
 {
-	SettlementLook *look = settlement_begin_look();
+	SettlementLook *look = settlement_begin_look(LAST_NOT_KNOWN);
 	bool		covered;
 
 	memset(settlement, 0, sizeof(Settlement));
@@ -368,7 +374,7 @@ settlement_find_batch(int32 bandit_id, int32 epoch, int64 decision_id,
 bool
 settlement_is_alone(const ExpiryRow *row)
 {
-	SettlementLook *look = settlement_begin_look();
+	SettlementLook *look = settlement_begin_look(LAST_NOT_KNOWN);
 	bool		alone = true;
 
 	begin_batches(look, row->bandit_id, row->epoch, row->first_decision);

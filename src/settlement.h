@@ -29,6 +29,9 @@ typedef struct Settlement
 	uint32		speculative_token;	/* not 0 if it may still withdraw the row */
 } Settlement;
 
+/* The last decision that is in a batch, if nothing is known of batches. */
+#define LAST_NOT_KNOWN	PG_INT64_MAX
+
 /*
  * Looking, at one decision or at many.  The answer may be a moment old, but what is
  * said to be settled is.
@@ -38,7 +41,7 @@ typedef struct SettlementLook SettlementLook;
 extern SettlementStatus settlement_find(const DecisionRow *decision, Settlement *settlement);
 extern bool settlement_find_batch(int32 bandit_id, int32 epoch, int64 decision_id,
 								  Settlement *settlement);
-extern SettlementLook *settlement_begin_look(void);
+extern SettlementLook *settlement_begin_look(int64 last_in_batch);
 extern SettlementStatus settlement_of(SettlementLook *look, const DecisionRow *decision,
 									  Settlement *settlement);
 extern void settlement_end_look(SettlementLook *look);

@@ -34,6 +34,10 @@ static int32 building_bandit_id;
 static int32 building_epoch;
 static uint64 building = 0;		/* number of the entry, 0 if none */
 
+/* Whose frontier it is moving. */
+static SharedLog moving;
+static bool is_moving = false;
+
 /*
  * View the sums of arms of an entry.  Its counts are elsewhere.
  */
@@ -174,8 +178,6 @@ shared_publish_frontier(const SharedLog *log, Frontier *frontier)
 	entry = entry_find(log->bandit_id, log->epoch, true);
 	if (entry == NULL)
 		return;
-	if (entry->expirer == U64FromFullTransactionId(GetTopFullTransactionIdIfAny()))
-		entry->expirer = 0;
 	if (entry->ready && entry_is_of(entry, log) && frontier->entry == entry->number &&
 		(frontier->version == entry->frontier.version ||
 		 frontier->cursor.xact > entry->frontier.cursor.xact ||
@@ -229,42 +231,68 @@ is_of_others(uint64 xact)
 }
 
 /*
- * Is somebody else just letting decisions of a bandit expire?
+ * Is somebody else just moving the frontier of a bandit?
  */
 bool
-shared_is_expiring(int32 bandit_id, int32 epoch)
+shared_frontier_is_claimed(int32 bandit_id, int32 epoch)
 {
 	SharedEntry *entry = entries_are_usable() ? entry_find(bandit_id, epoch, false) : NULL;
-	uint64		expirer;
+	uint64		mover;
 
 	if (entry == NULL)
 		return false;
-	expirer = entry->expirer;
+	mover = entry->mover;
 	entry_unlock(entry);
-	return is_of_others(expirer);
+	return is_of_others(mover);
 }
 
 /*
- * If nobody is letting decisions expire, let it be ours to do until a frontier is
- * published, or the transaction ends: then return true.
+ * If nobody is moving the frontier of a bandit, let it be ours to move until
+ * shared_release_frontier(): then return true, with the frontier as it is now.
+ *
+ * Two who move it at the same time come to the same decisions, and all but one of them
+ * have worked for nothing.
  */
 bool
-shared_claim_expiry(const SharedLog *log)
+shared_claim_frontier(const SharedLog *log, Frontier *frontier)
 {
 	uint64		mine = U64FromFullTransactionId(GetTopFullTransactionId());
-	SharedEntry *entry;
-	bool		is_free;
+	SharedEntry *entry = entries_are_usable() ?
+		entry_find(log->bandit_id, log->epoch, true) : NULL;
 
-	if (!entries_are_usable())
-		return true;
-	entry = entry_find(log->bandit_id, log->epoch, true);
 	if (entry == NULL)
 		return true;
-	is_free = !is_of_others(entry->expirer);
-	if (is_free)
-		entry->expirer = mine;
+	if (is_of_others(entry->mover))
+	{
+		entry_unlock(entry);
+		return false;
+	}
+	entry->mover = mine;
+	moving = *log;
+	is_moving = true;
+	if (entry->ready && entry_is_of(entry, log) && frontier->entry == entry->number)
+		frontier_copy(frontier, &entry->frontier);
 	entry_unlock(entry);
-	return is_free;
+	return true;
+}
+
+/*
+ * Let others move the frontier that we have claimed, if we have.
+ */
+void
+shared_release_frontier(void)
+{
+	SharedEntry *entry;
+
+	if (!is_moving)
+		return;
+	is_moving = false;
+	entry = entry_find(moving.bandit_id, moving.epoch, true);
+	if (entry == NULL)
+		return;
+	if (!is_of_others(entry->mover))
+		entry->mover = 0;
+	entry_unlock(entry);
 }
 
 /*
@@ -357,7 +385,7 @@ begin_entry(void *argument)
 	frontier_init(&entry->frontier);
 	entry->checkpointer = 0;
 	entry->published_at = DT_NOBEGIN;
-	entry->expirer = 0;
+	entry->mover = 0;
 	entry->last_in_batch = PG_INT64_MIN;
 	pg_atomic_write_u64(&entry->last_used, (uint64) time_of_action());
 	entry->number = entry_next_number();

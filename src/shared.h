@@ -26,8 +26,9 @@ extern int64 shared_last_in_batch(const SharedLog *log);
 extern void shared_note_batch(int32 bandit_id, int32 epoch, int64 last_decision);
 extern void shared_publish_frontier(const SharedLog *log, Frontier *frontier);
 extern bool shared_claim_checkpoint(const SharedLog *log);
-extern bool shared_is_expiring(int32 bandit_id, int32 epoch);
-extern bool shared_claim_expiry(const SharedLog *log);
+extern bool shared_frontier_is_claimed(int32 bandit_id, int32 epoch);
+extern bool shared_claim_frontier(const SharedLog *log, Frontier *frontier);
+extern void shared_release_frontier(void);
 extern bool shared_claim_publishing(const SharedLog *log, int interval);
 
 /* Building one */

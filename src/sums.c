@@ -49,6 +49,7 @@ pass_settled(const SharedLog *log, const Totals *totals, Frontier *frontier,
 		.epoch = log->epoch,
 		.newest_round = totals->counts.decisions,
 		.now = time_of_action(),
+		.last_in_batch = LAST_NOT_KNOWN,
 		.max_looked_at = max_looked_at
 	};
 
@@ -201,7 +202,8 @@ sums_without_others(Sums *sums)
 
 /*
  * Take sums of some arms of a bandit at this moment, so many of each, locking the
- * log's tables before.  They are allocated in the current memory context.
+ * log's tables before, unless with NoLock.  They are allocated in the current memory
+ * context.
  */
 void
 sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode, int nsums, int first_arm,
@@ -231,7 +233,7 @@ sums_take(Sums *sums, const Bandit *bandit, LOCKMODE lockmode, int nsums, int fi
 		totals_init(&sums->totals, nsums, arms);
 		sums->totals.counts = all.counts;
 		totals_select(&all, first_arm, &sums->totals);
-		sums->last_in_batch = PG_INT64_MAX; /* not known */
+		sums->last_in_batch = LAST_NOT_KNOWN;
 	}
 	if (!disturbed)
 		own_add_to(log->bandit_id, log->epoch, &sums->selection, &sums->totals);

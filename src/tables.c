@@ -140,6 +140,9 @@ static union
 static bool known_valid = false;
 static uint64 generation = 1;
 
+/* The generation in which the columns of a table have been looked at */
+static uint64 checked[lengthof(relations)];
+
 static void
 relation_invalidated(Datum arg pg_attribute_unused(), Oid relid)
 {
@@ -318,13 +321,17 @@ table_check(Relation rel)
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	const Tables *present = tables();	/* opening it may have brought news */
 	const Expected *expected = NULL;
+	size_t		i = 0;
 	int			live;
 	bool		fits;
 
-	for (size_t i = 0; i < lengthof(relations); i++)
+	while (i < lengthof(relations) && ((const Oid *) present)[i] != RelationGetRelid(rel))
+		i++;
+	if (i < lengthof(relations))
 	{
-		if (((const Oid *) present)[i] == RelationGetRelid(rel))
-			expected = &relations[i];
+		if (checked[i] == generation)
+			return;
+		expected = &relations[i];
 	}
 
 	/* behind the columns there may be some that were added and dropped again */
@@ -332,14 +339,15 @@ table_check(Relation rel)
 	while (live > 0 && TupleDescAttr(tupdesc, live - 1)->attisdropped)
 		live--;
 	fits = expected != NULL && live == expected->natts;
-	for (int i = 0; fits && i < expected->natts; i++)
-		fits = has_type(TupleDescAttr(tupdesc, i), expected->types[i]);
+	for (int n = 0; fits && n < expected->natts; n++)
+		fits = has_type(TupleDescAttr(tupdesc, n), expected->types[n]);
 	if (!fits)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"dexp3.%s\" does not have the columns that the library of dexp3 expects",
 						RelationGetRelationName(rel)),
 				 errhint("Drop columns that were added to it, or bring the extension up to date with ALTER EXTENSION dexp3 UPDATE.")));
+	checked[i] = generation;
 }
 
 /*

@@ -16,10 +16,13 @@
  * Add up, stopping at the largest double.  No draw of ours comes near it, but
  * a row that was written by hand may, and must not turn a sum into infinity.
  */
-static double
+static inline double
 add_bounded(double a, double b)
 {
-	return fmax(fmin(a + b, DBL_MAX), -DBL_MAX);
+	double		sum = a + b;
+
+	/* not fmin() and fmax(): this is called for every sum of every row */
+	return sum <= DBL_MAX ? (sum >= -DBL_MAX ? sum : -DBL_MAX) : DBL_MAX;
 }
 
 /* ----------

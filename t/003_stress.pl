@@ -210,6 +210,15 @@ stress('self-tuned', "ARRAY['a', 'b', 'c']");
 
 cmp_ok($node->safe_psql('postgres', 'SELECT count(*) FROM dexp3.feedback WHERE loss IS NULL'),
 	'>', 0, 'there were skips');
+
+# One session at a time skips.  What it has left to others is skipped by those.
+$node->safe_psql('postgres', "SELECT bandit_choose_each('skipping', i) FROM generate_series(1, 50) i");
+is( $node->safe_psql(
+		'postgres', q{
+SELECT count(*) FROM dexp3.pending p, (SELECT bandit_current_state('skipping')::text::jsonb AS state) s
+WHERE bandit = 'skipping'
+  AND (state ->> 'round')::bigint - round > greatest(5, sqrt((state ->> 'cumulative_delay')::float8 / ln(3)))}),
+	0, 'nothing overdue is left');
 is($node->safe_psql('postgres', 'SELECT count(DISTINCT bandit_id) FROM dexp3.checkpoint'),
 	4, 'each bandit has a checkpoint');
 ok( $node->poll_query_until(
