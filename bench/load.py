@@ -40,8 +40,15 @@ settings = parser.parse_args()
 settings.repetitions = settings.repetitions or (1 if settings.quick else 5)
 settings.seconds = 0.5 if settings.quick else 2.5       # of a slice, of programs that take turns
 
-connection = psycopg2.connect()
-connection.autocommit = True
+
+def connect(database):
+    made = psycopg2.connect(dbname=database)
+    made.autocommit = True
+    return made
+
+
+original = os.environ['PGDATABASE']
+connection = connect(original)
 
 
 # ---------------------------------------------------------------------------
@@ -53,6 +60,21 @@ def sql(statement, *arguments):
     with connection.cursor() as cursor:
         cursor.execute(statement, arguments or None)
         return cursor.fetchone()[0] if cursor.description else None
+
+
+def fresh_database():
+    """Go on in a new copy of the database, where no measurement has left anything."""
+    global connection
+
+    connection.close()
+    copy = f'{original}_copy'
+    administration = connect('postgres')
+    with administration.cursor() as cursor:
+        cursor.execute(f'DROP DATABASE IF EXISTS {copy} WITH (FORCE)')
+        cursor.execute(f'CREATE DATABASE {copy} TEMPLATE {original}')
+    administration.close()
+    os.environ['PGDATABASE'] = copy
+    connection = connect(copy)
 
 
 def new_bandit(name, arguments=''):

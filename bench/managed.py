@@ -9,8 +9,8 @@ import sys
 import time
 
 import picture
-from load import (HERE, Floors, compare, compare_scripts, new_bandit, of_times, pgbench, print_row, print_table,
-                  settings, sql, verdict)
+from load import (HERE, Floors, compare, compare_scripts, fresh_database, new_bandit, of_times, pgbench, print_row,
+                  print_table, settings, sql, verdict)
 
 CLIENTS = (1, 8, 32)
 WANTED = 0.9        # of the floor
@@ -35,6 +35,8 @@ class Stock:
 
     def __init__(self, floors):
         self.floors = floors
+        self.first = None       # of the floor's last ones
+        self.bandits = 0
 
     def size(self, commit):
         return (60000 if commit == 'on' else 150000) * (1 if settings.quick else 2)
@@ -46,19 +48,21 @@ class Stock:
         return self.floor_of(self.floors.decision_by_turns, commit)
 
     def floor_of(self, decision, commit):
-        sql('TRUNCATE bench.decision, bench.feedback, bench.purchase_floor')
-        sql('ALTER SEQUENCE bench.decision_id RESTART')
-        sql(f'{decision} FROM generate_series(1, %s) AS n', 2 * self.size(commit))
+        self.first = sql(f'WITH d AS ({decision} FROM generate_series(1, %s) AS n RETURNING decision_id)'
+                         ' SELECT min(decision_id) FROM d', 2 * self.size(commit))
         sql('VACUUM ANALYZE bench.decision')
-        return 1
+        return self.first
 
     def second_half(self, clients, commit):
         """For a second script beside the floor's."""
-        return {'next': self.size(commit) + 1}
+        return {'next': self.first + self.size(commit)}
 
     def dexp3(self, commit):
-        first = sql("SELECT min(decision_id) FROM bandit_choose_many('patient', %s)", self.size(commit))
-        sql("SELECT bandit_choose('patient')")      # which writes a checkpoint
+        # As those of the floor, its rows come to the right end of the indexes.
+        self.bandits += 1
+        bandit = new_bandit(f'patient {self.bandits}')
+        first = sql('SELECT min(decision_id) FROM bandit_choose_many(%s, %s)', bandit, self.size(commit))
+        sql('SELECT bandit_choose(%s)', bandit)     # which writes a checkpoint
         return first
 
     def dexp3_many(self, commit):
@@ -75,7 +79,8 @@ class Stock:
 
     def check(self, commit):
         """Where the floor has nothing left to settle, its statements do nothing."""
-        if sql('SELECT count(*) FROM bench.feedback WHERE decision_id >= %s', 2 * self.size(commit) - 1000) > 0:
+        if sql('SELECT count(*) FROM bench.feedback WHERE decision_id >= %s',
+               self.first + 2 * self.size(commit) - 1000) > 0:
             sys.exit('there were too few decisions to settle')
 
 
@@ -151,6 +156,7 @@ def measure_throughput(floors):
     stock = Stock(floors)
     columns = ('`synchronous_commit`', 'clients', '', 'a second', 'median, ms', '99 %, ms')
     for name, title, warm_up, variants in workloads(floors, stock):
+        fresh_database()
         print_table(title, *columns, f'of {variants[0][0]}', '')
         for commit in ('on', 'off'):
             for clients in CLIENTS:
@@ -161,6 +167,7 @@ def measure_throughput(floors):
                 results[name, commit, clients] = {who: r for (who, _, _), r in zip(variants, compared)}
                 print_results(results[name, commit, clients], commit, clients, True)
 
+    fresh_database()
     learners = {'weights in a row': 'weights', 'dexp3': 'dexp3'}
     print_table('A round of an application in Python', *columns, 'of weights in a row', '')
     for commit in ('on', 'off'):
