@@ -41,6 +41,12 @@
 #define MAX_SKIPPED		8
 #define MAX_LOOKED_AT	64
 
+/*
+ * One session at a time skips, unless it has fallen behind by so many rounds: with many
+ * processors that may be too few.
+ */
+#define FAR_BEHIND		64
+
 /* ----------
  * One decision
  * ----------
@@ -165,6 +171,17 @@ has_overdue(const Sums *sums, const Learner *learner)
 }
 
 /*
+ * Are there so many of them that all should help?
+ */
+static bool
+is_far_behind(const Sums *sums, const Learner *learner)
+{
+	int64		next_round = sums->frontier.cursor.next_round;
+
+	return next_round != 0 && next_round < learner_first_in_time(learner) - FAR_BEHIND;
+}
+
+/*
  * Skip decisions that have been open for too many rounds, unless somebody else is just
  * doing so.
  */
@@ -188,7 +205,9 @@ settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner)
 		.max_looked_at = MAX_LOOKED_AT
 	};
 
-	if (!has_overdue(sums, learner) || !shared_claim_frontier(&sums->log, &sums->frontier))
+	if (!has_overdue(sums, learner) ||
+		(!shared_claim_frontier(&sums->log, &sums->frontier) &&
+		 !is_far_behind(sums, learner)))
 		return;
 	own_reopen(move.bandit_id, move.epoch, &sums->frontier);
 	frontier_move(&sums->frontier, &move);

@@ -35,7 +35,8 @@ static int32 building_epoch;
 static uint64 building = 0;		/* number of the entry, 0 if none */
 
 /* Whose frontier it is moving. */
-static SharedLog moving;
+static int32 moving_bandit_id;
+static int32 moving_epoch;
 static bool is_moving = false;
 
 /*
@@ -250,30 +251,42 @@ shared_frontier_is_claimed(int32 bandit_id, int32 epoch)
  * If nobody is moving the frontier of a bandit, let it be ours to move until
  * shared_release_frontier(): then return true, with the frontier as it is now.
  *
- * Two who move it at the same time come to the same decisions, and all but one of them
- * have worked for nothing.
+ * Two who move it at the same time come to the same decisions, and one of them has
+ * worked for nothing.  That is all: nothing goes wrong if they do.
  */
 bool
 shared_claim_frontier(const SharedLog *log, Frontier *frontier)
 {
 	uint64		mine = U64FromFullTransactionId(GetTopFullTransactionId());
-	SharedEntry *entry = entries_are_usable() ?
-		entry_find(log->bandit_id, log->epoch, true) : NULL;
+	uint64		ended = 0;
 
-	if (entry == NULL)
+	if (!entries_are_usable())
 		return true;
-	if (is_of_others(entry->mover))
+	for (;;)
 	{
+		SharedEntry *entry = entry_find(log->bandit_id, log->epoch, true);
+		uint64		mover;
+
+		if (entry == NULL)
+			return true;
+		mover = entry->mover;
+		if (mover == 0 || mover == ended || mover == mine)
+		{
+			entry->mover = mine;
+			moving_bandit_id = log->bandit_id;
+			moving_epoch = log->epoch;
+			is_moving = true;
+			if (entry->ready && entry_is_of(entry, log) && frontier->entry == entry->number)
+				frontier_copy(frontier, &entry->frontier);
+			entry_unlock(entry);
+			return true;
+		}
+		/* to find this out may take a moment, in which others need the entry */
 		entry_unlock(entry);
-		return false;
+		if (is_of_others(mover))
+			return false;
+		ended = mover;
 	}
-	entry->mover = mine;
-	moving = *log;
-	is_moving = true;
-	if (entry->ready && entry_is_of(entry, log) && frontier->entry == entry->number)
-		frontier_copy(frontier, &entry->frontier);
-	entry_unlock(entry);
-	return true;
 }
 
 /*
@@ -287,10 +300,10 @@ shared_release_frontier(void)
 	if (!is_moving)
 		return;
 	is_moving = false;
-	entry = entry_find(moving.bandit_id, moving.epoch, true);
+	entry = entry_find(moving_bandit_id, moving_epoch, true);
 	if (entry == NULL)
 		return;
-	if (!is_of_others(entry->mover))
+	if (entry->mover == U64FromFullTransactionId(GetTopFullTransactionIdIfAny()))
 		entry->mover = 0;
 	entry_unlock(entry);
 }

@@ -321,6 +321,8 @@ table_check(Relation rel)
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	const Tables *present = tables();	/* opening it may have brought news */
 	const Expected *expected = NULL;
+	uint64		present_generation = generation;	/* comparing may bring
+													 * more */
 	size_t		i = 0;
 	int			live;
 	bool		fits;
@@ -329,7 +331,7 @@ table_check(Relation rel)
 		i++;
 	if (i < lengthof(relations))
 	{
-		if (checked[i] == generation)
+		if (checked[i] == present_generation)
 			return;
 		expected = &relations[i];
 	}
@@ -347,7 +349,7 @@ table_check(Relation rel)
 				 errmsg("table \"dexp3.%s\" does not have the columns that the library of dexp3 expects",
 						RelationGetRelationName(rel)),
 				 errhint("Drop columns that were added to it, or bring the extension up to date with ALTER EXTENSION dexp3 UPDATE.")));
-	checked[i] = generation;
+	checked[i] = present_generation;
 }
 
 /*
