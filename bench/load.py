@@ -229,7 +229,7 @@ class Floors:
         self.directory = tempfile.TemporaryDirectory()
         self.decision = decision
         self.decision_by_turns = sql("SELECT bench.insert_decision('1 + mod(n, 1000)')")
-        # Who chooses must know what was chosen, and its identifier for the feedback.
+        # A client that chooses must know what was chosen, and the decision's identifier for the feedback.
         returned = 'RETURNING decision_id, arm, probability'
         self.choose = self.write('choose', f'{decision} {returned};')
         self.choose_silently = self.write('choose_silently', f'{decision};')

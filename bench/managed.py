@@ -58,7 +58,7 @@ class Stock:
         return {'next': self.first + self.size(commit)}
 
     def dexp3(self, commit):
-        # As those of the floor, its rows come to the right end of the indexes.
+        # Like those of the floor, its rows come to the right end of the indexes.
         self.bandits += 1
         bandit = new_bandit(f'patient {self.bandits}')
         first = sql('SELECT min(decision_id) FROM bandit_choose_many(%s, %s)', bandit, self.size(commit))

@@ -71,7 +71,7 @@ SELECT arm, decisions, open, round(mean_reward::numeric, 3) AS mean_reward, roun
 FROM bandit_report('headline');
 
 --
--- Would it have been better to show "bold" always?  And "plain"?
+-- Would it have been better to show "bold" all the time?  And "plain"?
 --
 SELECT policy, round(reward::numeric, 3) AS reward, round(reward_low::numeric, 3) AS low,
        round(reward_high::numeric, 3) AS high

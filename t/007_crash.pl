@@ -51,7 +51,7 @@ SELECT bandit_create('exploring', ARRAY['a', 'b', 'c', 'd', 'e'], 'dada-ix', ski
 SELECT bandit_create('deda', ARRAY['a', 'b', 'c'], 'deda', max_delay => 40);
 SELECT bandit_create('self-tuned', ARRAY['a', 'b', 'c']);
 
--- Feedback row by row; who selects from "outcome" sees these, too.
+-- Feedback row by row; a query on "outcome" sees these rows, too.
 CREATE TABLE outcome_by_row () INHERITS (outcome);
 CREATE INDEX ON outcome_by_row (batch);
 CREATE TRIGGER feedback AFTER INSERT OR UPDATE ON outcome_by_row
@@ -145,7 +145,7 @@ RETURNING 'outcome', decision_id, NULL, loss, NULL;
 COMMIT;});
 
 # A transaction that is open all the time until the server goes down, so it knows
-# beforehand that it will not be committed.  It leaves the bandit alone that skips:
+# beforehand that it will not be committed.  It leaves alone the bandit that skips:
 # feedback for a decision that it has skipped would wait for it.
 my $never_ends = q{
 BEGIN;

@@ -36,7 +36,7 @@ sub cluster
 
 my $source = cluster('source', 2, 'anna', 'ben', 'carla', 'dora');
 my $lower = cluster('lower', 0, 'anna', 'ben', 'carla', 'dora');
-# Here carla is not known, whom ben has granted something, nor anna.
+# Here nobody knows anna, nor carla, to whom ben has granted something.
 my $higher = cluster('higher', 5, 'ben', 'dora', 'emil');
 
 my $superuser = $source->safe_psql('postgres', 'SELECT current_user');
@@ -297,7 +297,7 @@ check_copy($lower, 'shop', 'in halves',
 	psql('shop.data', '-c', 'SET session_replication_role = replica'));
 
 #
-# Who has installed the extension can also remove it, and have it anew.
+# The role that has installed the extension can also remove it, and install it again.
 #
 
 sub check_removal

@@ -345,7 +345,7 @@ for my $i (0 .. $#tables)
 }
 is($shop_warm->query_safe($outstanding), 51, 'a session sees what arrives');
 
-# Who writes to the table on the subscriber fires the others.
+# A session that writes to the table on the subscriber fires the others.
 $subscriber->safe_psql('shop', join ';', map { "INSERT INTO $tables[$_] VALUES (10 * $_ + 5, 0.5)" } 0 .. $#tables);
 is( $subscriber->safe_psql('shop', 'SELECT string_agg((decision_id / 10)::text, $$ $$ ORDER BY 1) FROM dexp3.feedback WHERE loss = 0.5'),
 	'0 1 3 4', 'rows that are written on the subscriber itself');

@@ -201,7 +201,7 @@ are_shared($_, 'yes', "$_: sums are shared again") foreach @bandits;
 # While sums are being made
 #
 
-# Who makes them stops at a table that is locked.
+# The session that makes them stops at a table that is locked.
 sub start_to_build
 {
 	my ($sql) = @_;
@@ -238,7 +238,8 @@ foreach my $memory ('64MB', '0')
 $node->append_conf('postgresql.conf', "dexp3.shared_memory = '64MB'");
 $node->reload;
 
-# Who makes them is cancelled, with all its transaction or to a savepoint, or ended.
+# The session that makes them is cancelled, with its whole transaction or to a
+# savepoint, or it is ended.
 foreach my $end (
 	[ 'cancelled', 'pg_cancel_backend', q{SELECT bandit_choose('deda')} ],
 	[ 'cancelled to a savepoint', 'pg_cancel_backend', q{

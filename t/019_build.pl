@@ -144,7 +144,7 @@ $node->safe_psql('postgres', 'DELETE FROM dexp3.checkpoint');
 $node->restart;
 check_sums($node, 'after a restart without checkpoints', @bandits);
 
-# Autovacuum may be in the way of who throws checkpoints away.
+# Autovacuum may be in the way of the session that throws checkpoints away.
 my @bad = grep { /\b(?:ERROR|PANIC|TRAP|deadlock)\b/ && !/canceling autovacuum task/ }
   split /\n/, slurp_file($node->logfile);
 is(join("\n", @bad), '', 'no errors in the server log');

@@ -32,7 +32,7 @@ SELECT bandit_create('tuned', '{a,b,c}', feedback_window => '15 ms'),
        bandit_create('deda', '{a,b,c}', 'deda', max_delay => 40, feedback_window => '15 ms'),
        bandit_create('at once', '{a,b,c}', feedback_window => '0');
 
--- A decision of somebody that expires about now, after the given one; 0 if there is
+-- Somebody's decision that expires about now, after the given one; 0 if there is
 -- none
 CREATE FUNCTION about_due(bandit text, after bigint DEFAULT 0) RETURNS bigint LANGUAGE sql AS $$
     SELECT coalesce((

@@ -1,10 +1,10 @@
 # One bandit on several servers, with postgres_fdw.
 #
 # The servers are made with the commands of doc/several-servers.md.  There is load on all
-# of them while they pull from each other, and do not.  One is restored from an older
-# backup, one is replaced by its standby, one is dumped and restored, and one is a copy
-# that must become another node.  In the end each has the probabilities of one learner
-# that was fed all rows, to 1e-9.
+# of them while they pull from each other, and while they do not.  One is restored from
+# an older backup, one is replaced by its standby, one is dumped and restored, and one
+# is a copy that must become another node.  In the end each has the probabilities of
+# one learner that was fed all rows, to 1e-9.
 
 use strict;
 use warnings;
@@ -106,7 +106,7 @@ is($standby->safe_psql('shop', 'SELECT bandit_node()'), 3, 'the standby has its 
 load_and_exchange(100, 1 .. 3);
 check_union('with a standby that was promoted', $server{1}, @servers);
 
-# A chain: server 1 hears of server 3 by server 2.
+# A chain: server 1 hears of server 3 through server 2.
 $server{3}->safe_psql('shop', q{
 SELECT bandit_feedback(decision_id, 1) FROM bandit_choose('headline');
 SELECT bandit_publish()});
@@ -202,7 +202,7 @@ SELECT bandit_pull('twin')}, $twin->host, $twin->port);
 same_probabilities(probabilities($server{1}), $before, 'what another server with our number says does not count');
 like($server{1}->safe_psql('shop', 'SELECT why FROM dexp3.nodes WHERE own'), qr/another server/, 'and we are told');
 
-# Who may pull: nobody who has not the rights that it needs.
+# Who may pull: nobody who lacks the rights that it needs.
 $server{1}->safe_psql('shop', q{
 CREATE ROLE puller LOGIN;
 GRANT USAGE ON FOREIGN SERVER server2 TO puller;

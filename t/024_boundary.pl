@@ -1,5 +1,5 @@
-# The boundary: whoever is not a superuser, the role that has installed the extension
-# included, gets at most an error.
+# The boundary: a role that is not a superuser, even the one that has installed the
+# extension, gets at most an error.
 #
 # All of this is tried by both the owner of the database, who has installed the
 # extension, and a role that has nothing:

@@ -167,7 +167,7 @@ is($values->{dexp3_node_counts}{'headline at 3'}, 1, '... and counts');
 is($values->{dexp3_stray_warnings}{none}, 3, 'some feedback was for decisions of no bandit');
 unlike(slurp_file($log), qr/level=(?:error|warn)[^\n]*dexp3/, 'the exporter does not complain');
 
-# A next look is about what has happened since.
+# The next look is about what has happened since.
 $node->safe_psql('postgres', q{SELECT bandit_choose('new')});
 is(metrics()->{dexp3_bandit_rounds}{new}, 1, 'the metrics are of this moment');
 

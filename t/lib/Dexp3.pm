@@ -32,8 +32,8 @@ CREATE TRIGGER inserted AFTER INSERT ON outcome REFERENCING NEW TABLE AS new
 CREATE TRIGGER updated AFTER UPDATE ON outcome REFERENCING OLD TABLE AS old NEW TABLE AS new
     FOR EACH STATEMENT EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss');
 
--- A recent decision after the given one, open at this moment or whatever; 0 if
--- there is none.  Some are so old that others are about to skip them.
+-- A recent decision after the given one, open at this moment or not; 0 if there
+-- is none.  Some are so old that others are about to skip them.
 CREATE FUNCTION recent(bandit text, open boolean, after bigint DEFAULT 0) RETURNS bigint LANGUAGE sql AS $$
     SELECT coalesce((
         SELECT decision_id
@@ -44,7 +44,7 @@ CREATE FUNCTION recent(bandit text, open boolean, after bigint DEFAULT 0) RETURN
         ORDER BY decision_id LIMIT 1), 0)
 $$;
 
--- How decisions were settled; if one was twice, it is here twice.
+-- How decisions were settled; if one was settled twice, it is here twice.
 CREATE VIEW settlement AS
     SELECT decision_id, bandit_id, epoch, round, delay, loss, expired FROM dexp3.feedback
     UNION ALL

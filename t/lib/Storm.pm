@@ -64,7 +64,7 @@ sub clients
 	return ('pgbench', '-n', '-c', 16, '-j', 2, @files);
 }
 
-# storm(NODE, SECONDS, NAME, CLIENTS...): let the clients do for so long what they want.
+# storm(NODE, SECONDS, NAME, CLIENTS...): let the clients do what they want for so long.
 # None of them fails.
 sub storm
 {
