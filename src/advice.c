@@ -31,24 +31,24 @@ PG_FUNCTION_INFO_V1(dexp3_advice);
 /* How many of the newest rows of dexp3.feedback to look at. */
 #define NEWEST_ROWS		200
 
-/* So many decisions, outcomes or rows are enough to say something about them ... */
+/* This many decisions, outcomes or rows are enough to say something about them ... */
 #define ENOUGH			100
-/* ... so many if they are all alike, which rare successes are for a while ... */
+/* ... this many if they are all alike, as rare successes are for a while ... */
 #define ENOUGH_ALIKE	1000
-/* ... and so many to say that something is not what is left out. */
+/* ... and this many to say that something is not what is left out. */
 #define ENOUGH_PRESENT	20
 
 /* "For long" is at least this, and three times as long as feedback takes. */
 #define FOR_LONG		USECS_PER_DAY
 #define TIMES_AS_LONG	3
 
-/* If something was to be expected so often, it is no chance that it is missing. */
+/* If something was to be expected this often, it is not by chance that it is missing. */
 #define NO_CHANCE		10
 
-/* Losses that differ by less than that, relatively, are taken to be equal. */
+/* Losses that differ by less than this, relatively, are taken to be equal. */
 #define ROUNDING		1e-5
 
-/* An arm needs so many outcomes to be compared with others. */
+/* An arm needs this many outcomes to be compared with others. */
 #define LEAST_OUTCOMES	30
 
 /* The 97.5% quantile of the normal distribution. */
@@ -281,7 +281,7 @@ oldest_decision(const Facts *facts)
 	uint64		xact;
 	int64		decision_id;
 
-	/* rows that are not there for us may be many */
+	/* there may be many rows that are not there for us */
 	for (int i = 0; i < NEWEST_ROWS && log_next_place(walk, &xact, &decision_id); i++)
 	{
 		if (log_read_place(walk, &row))

@@ -10,10 +10,10 @@
  *
  * - A first feedback_window needs to know which decisions are open.  The frontier is
  *	 moved up to the first of them here, so that no choose has to walk over a long log.
- * - half_life says how much each row of the log counts, so that all sums are made anew:
- *	 here, with a checkpoint for all others.  Sums that were made with another half-life
- *	 are recognised by it, see counts_fit().  What was trimmed is known as a sum only: it
- *	 goes on from what it counts at this moment.
+ * - half_life says how much each row of the log counts, so all sums are made anew: here,
+ *	 with a checkpoint for all others.  Sums that were made with another half-life are
+ *	 recognised by it, see counts_fit().  What was trimmed is known as a sum only: it goes
+ *	 on from what it counts at this moment.
  */
 #include "postgres.h"
 
@@ -165,8 +165,8 @@ check_goal_may_change(const Bandit *bandit)
 }
 
 /*
- * Store the settings.  Of what arms began with, as much as it counts at this moment is
- * left, so that it goes on from there with another half-life.
+ * Store the settings.  What arms began with is reduced to what it counts at this moment,
+ * so that it goes on from there with another half-life.
  */
 static void
 store_settings(FunctionCallInfo fcinfo, const Bandit *bandit)

@@ -41,7 +41,7 @@ check_not_null(FunctionCallInfo fcinfo, int n, const char *name)
 }
 
 /*
- * Fail if a function that writes is called where it must not.
+ * Fail if a function that writes is called where it must not be.
  */
 void
 check_may_write(const char *function)
@@ -93,7 +93,7 @@ check_not_negative(const char *name, int32 value)
 		invalid_argument(psprintf("%s must not be negative: %d", name, value), NULL);
 }
 
-/* What arguments are that somebody has left out. */
+/* The values of arguments that somebody has left out. */
 #define DEFAULT_PATIENCE	100
 #define DEFAULT_OPTIMISM	0.25
 

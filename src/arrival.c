@@ -1,13 +1,13 @@
 /*
  * arrival.c
- *	  Rows that come to the extension's tables, or leave them, in another way than
- *	  by its functions: COPY, a restore, replication, an owner's SQL.
+ *	  Rows that come to the extension's tables, or leave them, in other ways than through
+ *	  its functions: COPY, a restore, replication, an owner's SQL.
  *
- * Triggers, which always fire, refuse rows that cannot be, stamp the others with the
+ * Triggers, which always fire, refuse impossible rows, stamp the others with the
  * transaction that brings them, and see to it that sums are made anew.  Before the
- * transaction commits, sequences are moved past the identifiers that have arrived,
- * and have not been rolled back: sequences are not replicated logically, and would
- * give out identifiers that are taken.
+ * transaction commits, sequences are moved past the identifiers that have arrived, and
+ * have not been rolled back: sequences are not replicated logically, and would give out
+ * identifiers that are taken.
  */
 #include "postgres.h"
 
@@ -49,8 +49,8 @@ PG_FUNCTION_INFO_V1(dexp3_component_changed);
  */
 
 /*
- * The largest identifiers that this transaction has brought, or 0: of decisions, of
- * each node.
+ * The largest identifiers that this transaction has brought, or 0: those of decisions,
+ * for each node.
  */
 typedef struct Arrived
 {
@@ -201,8 +201,8 @@ forget_sums(bool for_row)
 }
 
 /*
- * Refuse a row for decisions that are settled already.  If that is by another row of
- * dexp3.feedback for the same decision, the primary key does.
+ * Refuse a row for decisions that are settled already.  If another row of dexp3.feedback
+ * has settled the same decision, the primary key refuses the row.
  */
 static void
 check_not_settled(Relation rel, HeapTuple tuple, DecisionRow *row)
@@ -268,7 +268,7 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 		(!is_update && !TRIGGER_FIRED_BY_INSERT(trigdata->tg_event)))
 		protocol_violated(trigdata, "BEFORE INSERT OR UPDATE FOR EACH ROW");
 
-	/* nobody shall use it for a table of another shape */
+	/* nobody may use it for a table of another shape */
 	relid = RelationGetRelid(trigdata->tg_relation);
 	if (relid == tables()->decision)
 		xact_attnos[0] = Anum_decision_xact;
@@ -278,7 +278,7 @@ dexp3_log_arrival(PG_FUNCTION_ARGS)
 		xact_attnos[0] = Anum_expiry_xact;
 	else if (relid == tables()->trimmed)
 	{
-		/* when the rows that are gone arrived here is not known */
+		/* it is not known when the rows that are gone arrived here */
 		xact_attnos[0] = Anum_trimmed_xact;
 		xact_attnos[1] = Anum_trimmed_newest_xact;
 		nxacts = 2;
@@ -331,9 +331,9 @@ dexp3_checkpoint_arrival(PG_FUNCTION_ARGS)
 }
 
 /*
- * Trigger on the tables of the log: when they are truncated, or rows are changed
- * or deleted by somebody else than us, neither checkpoints nor sums hold any more.
- * A subscription fires triggers for rows only.
+ * Trigger on the tables of the log: when they are truncated, or rows are changed or
+ * deleted by somebody other than us, neither checkpoints nor sums hold any more.  A
+ * subscription fires triggers for rows only.
  */
 Datum
 dexp3_log_changed(PG_FUNCTION_ARGS)
@@ -377,7 +377,7 @@ dexp3_bandit_changed(PG_FUNCTION_ARGS)
  */
 
 /*
- * Trigger on dexp3.component, for rows of other servers.  Whatever way they come, and
+ * Trigger on dexp3.component, for rows of other servers.  Whichever way they come, and
  * however often, only a newer version than the one that is here is kept, and older ones
  * are removed.
  *
@@ -421,7 +421,7 @@ dexp3_component_arrival(PG_FUNCTION_ARGS)
 	version = DatumGetInt64(values[Anum_component_version - 1]);
 
 	/*
-	 * a version that is no time would keep its server from ever publishing
+	 * a version that is not a time would keep its server from ever publishing
 	 * again
 	 */
 	if (version >= END_TIMESTAMP)
@@ -454,7 +454,7 @@ note_component(HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
- * Trigger on dexp3.component: rows were changed or removed by somebody else than us.
+ * Trigger on dexp3.component: rows were changed or removed by somebody other than us.
  */
 Datum
 dexp3_component_changed(PG_FUNCTION_ARGS)

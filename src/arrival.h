@@ -1,7 +1,6 @@
 /*
  * arrival.h
- *	  Rows that come to the extension's tables in another way than by its
- *	  functions.
+ *	  Rows that come to the extension's tables in other ways than through its functions.
  */
 #ifndef DEXP3_ARRIVAL_H
 #define DEXP3_ARRIVAL_H

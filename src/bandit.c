@@ -56,8 +56,8 @@ PG_FUNCTION_INFO_V1(dexp3_may_see_warning);
  * Bandits are found by their identifier, or by a hash of their name that differs
  * from all identifiers.  Two names with the same hash take turns in the entry.
  *
- * Who only asks who may use a bandit, as row security does for each row, need not
- * read its arms, of which there may be many.
+ * A caller that only asks who may use a bandit, as row security does for each row, need
+ * not read its arms, of which there may be many.
  */
 typedef struct CacheEntry
 {
@@ -447,8 +447,8 @@ read_bandit(HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
- * Can there be such a window or retention?  If not, the moment that is so long ago may
- * be an error, too.
+ * Can there be such a window or retention?  If not, the moment that long ago may be an
+ * error, too.
  */
 static bool
 is_span(Interval *span)
@@ -533,7 +533,7 @@ bandit_check_row(HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
- * Read one row of dexp3.bandit, or a part of it, the latest version whatever the
+ * Read the latest version of one row of dexp3.bandit, or a part of it, whatever the
  * isolation level.  A catalog snapshot is always of this moment, and can be taken in
  * parallel queries, too: what is read goes to the cache, and must not be older.
  */
@@ -642,9 +642,9 @@ rights_by_id(int32 bandit_id)
 }
 
 /*
- * Has a bandit, as it is in the table now, this arm?  If so, what is remembered of
- * bandits is out of date, although the message that says so has not come yet: it
- * is sent a moment after the commit.
+ * Does a bandit, as it is in the table now, have this arm?  If so, what is remembered of
+ * bandits is out of date, although the message that says so has not come yet: it is sent
+ * a moment after the commit.
  */
 bool
 bandit_has_got_arm(int32 bandit_id, int arm)
@@ -688,7 +688,7 @@ rights_allow(const BanditRights *rights, BanditRight right)
 }
 
 /*
- * Has the current user this right?
+ * Does the current user have this right?
  */
 bool
 bandit_may(const Bandit *bandit, BanditRight right)

@@ -31,7 +31,7 @@ PG_FUNCTION_INFO_V1(bandit_chart);
 /* Series of arms: with more arms than colours, the last one is all others. */
 #define MAX_SERIES		PLOT_COLOURS
 
-/* A line has at most so many points, each the mean of at least so many outcomes. */
+/* A line has at most this many points, each the mean of at least this many outcomes. */
 #define LINE_POINTS		25
 #define LINE_OUTCOMES	40
 
@@ -224,8 +224,8 @@ series_total(const Chart *chart, int series)
 }
 
 /*
- * Return how many columns have only decisions before the first open one: of these all
- * outcomes are known.
+ * Return how many columns have only decisions before the first open one: all outcomes of
+ * these are known.
  */
 static int
 complete_columns(const Chart *chart)
@@ -562,8 +562,8 @@ delay_columns(Chart *chart, double longest)
 	chart->plot.x.high = n;
 
 	/*
-	 * ticks are below columns of one delay; else between them, at 2, 5 and 10
-	 * or 10
+	 * ticks are below columns of one delay; else between them, at 2, 5 and
+	 * 10, or at 10 only
 	 */
 	if (exact)
 		every = n <= 20 ? 1 : 5;

@@ -31,8 +31,8 @@
 #define CHECKPOINT_FORMAT	2
 
 /*
- * A checkpoint is due when so many events are not covered by one, and more if
- * it is large: then the events pay for it.
+ * A checkpoint is due when this many events are not covered by one, or more if it is
+ * large: then the events pay for it.
  */
 #define CHECKPOINT_EVENTS	512
 #define BYTES_PER_EVENT		128
@@ -181,7 +181,7 @@ checkpoint_read(const Bandit *bandit, Snapshot snapshot, Totals *totals,
 }
 
 /*
- * Remove checkpoints, but only those that nobody else is just removing.
+ * Remove checkpoints, but only those that nobody else is removing.
  */
 static void
 remove_checkpoints(int32 bandit_id, int32 epoch, const int64 *range)
@@ -206,10 +206,10 @@ checkpoint_lock_to_write(void)
 }
 
 /*
- * Write a checkpoint of the sums at a moment, which must not include this
- * transaction, and remove the one that it was made from, which covers so many
- * events.  Those before that have been removed; while an old snapshot is open they
- * pile up, and must not be walked over again and again.
+ * Write a checkpoint of the sums at a moment, which must not include this transaction,
+ * and remove the one that it was made from, which covers so many events.  Earlier ones
+ * have been removed already; while an old snapshot is open they pile up, and must not be
+ * walked over again and again.
  */
 void
 checkpoint_write(int32 bandit_id, int32 epoch, const Totals *totals,
@@ -247,9 +247,9 @@ checkpoint_remove(int32 bandit_id)
 }
 
 /*
- * Remove the checkpoints of all bandits, because this transaction has changed rows
- * of the log.  Until it ends nobody may write one, which would be without the
- * change; whoever has just done so is waited for.
+ * Remove the checkpoints of all bandits, because this transaction has changed rows of the
+ * log.  Until it ends nobody may write one, which would lack the change; whoever has just
+ * done so is waited for.
  */
 void
 checkpoint_remove_all(void)

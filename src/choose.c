@@ -164,8 +164,8 @@ find_open_decision(const Bandit *bandit, text *subject, const bool *excluded,
 }
 
 /*
- * Return the row type of the result.  To ask the catalogs for it, each time, would
- * take a noticeable part of a choose.
+ * Return the row type of the result.  Asking the catalogs for it each time would take a
+ * noticeable part of a choose.
  */
 static TupleDesc
 result_desc(void)
@@ -260,8 +260,8 @@ bandit_choose(PG_FUNCTION_ARGS)
 }
 
 /*
- * bandit_choose_each(bandit, row_value, delay, allowed, subject): the same; that
- * it depends on a value of the row makes the planner call it for each row.
+ * bandit_choose_each(bandit, row_value, delay, allowed, subject): the same, but because
+ * it depends on a value of the row, the planner calls it for each row.
  */
 Datum
 bandit_choose_each(PG_FUNCTION_ARGS)
@@ -272,8 +272,8 @@ bandit_choose_each(PG_FUNCTION_ARGS)
 /*
  * bandit_choose_many(bandit, n, delay, allowed): n consecutive rounds
  *
- * The same as n calls of bandit_choose, only that the rows are written in bulk.
- * They must be there before decisions are looked at that may be due.
+ * The same as n calls of bandit_choose, except that the rows are written in bulk.  They
+ * must be there before decisions that may be due are looked at.
  */
 Datum
 bandit_choose_many(PG_FUNCTION_ARGS)

@@ -15,8 +15,8 @@
 /*
  * Return the time at which what we are doing happens: the start of the statement.
  *
- * To a procedure that commits, its CALL is one long statement, in which time would
- * stand still.  But each of its transactions has a start of its own.
+ * For a procedure that commits, its CALL is one long statement, in which time would stand
+ * still.  But each of its transactions has a start of its own.
  */
 static inline TimestampTz
 time_of_action(void)
@@ -25,7 +25,7 @@ time_of_action(void)
 }
 
 /*
- * Return the time that was so long ago.  It is an error if there is none.
+ * Return the time that was this long ago.  It is an error if there is none.
  */
 static inline TimestampTz
 time_before_action(const Interval *span)

@@ -99,7 +99,7 @@ DeleteTuple(Relation rel, ItemPointer tid, Snapshot snapshot)
 #endif
 
 /*
- * Make a kind of lightweight locks.  Before 19 each session must be told its name.
+ * Make a kind of lightweight lock.  Before 19 each session must be told its name.
  */
 #if PG_VERSION_NUM >= 190000
 #define NewTranche(name)			LWLockNewTrancheId(name)
@@ -116,7 +116,7 @@ DeleteTuple(Relation rel, ItemPointer tid, Snapshot snapshot)
 #define OldestClogXid	(ShmemVariableCache->oldestClogXid)
 #endif
 
-/* Is just this lock held? */
+/* Is exactly this lock held? */
 #if PG_VERSION_NUM >= 170000
 #define IsLockHeldByMe(tag, mode)	LockHeldByMe(tag, mode, false)
 #else

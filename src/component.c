@@ -1,17 +1,17 @@
 /*
  * component.c
- *	  The sums that each of several servers has published of a shared bandit.
+ *	  The sums that each of several servers has published for a shared bandit.
  *
  * A state is a sum over rows, so it is a sum over servers of their sums.  Each server
- * writes its own to dexp3.component, as rows with its node and a version.  Replication
- * or bandit_pull() carry them to the others.  Of each node the newest version counts,
- * and counts once; so it does not matter if rows come twice, late, in another order
- * or not at all.
+ * writes its own to dexp3.component, as rows with its node and a version.  Replication or
+ * bandit_pull() carries them to the others.  The newest version of each node counts, and
+ * counts once; so it does not matter if rows come twice, late, in another order or not at
+ * all.
  *
- * The version is a clock that never runs back.  Whoever brings a newer one removes
- * those before it, but never waits for somebody who is doing the same.  There is no
- * unique index: two sessions may bring the same row at the same time, and neither
- * shall wait or fail.
+ * The version is a clock that never runs back.  Whoever brings a newer one removes those
+ * before it, but never waits for somebody who is doing the same.  There is no unique
+ * index: two sessions may bring the same row at the same time, and neither may wait or
+ * fail.
  *
  * Arms are matched by name.  What an arm, or C, began with when arms were changed is
  * part of what is published: all servers together begin with the sum.
@@ -44,9 +44,9 @@
 #define NUM_REPORT_SUMS	(NUM_ARM_SUMS - ARM_DECISIONS)
 
 /*
- * How far back of the newest version others are looked for, to be removed.  Those
- * before have been removed; while an old snapshot is open they pile up, and must not
- * be walked over again and again.
+ * How far back from the newest version others are looked for, to be removed.  Earlier
+ * ones have been removed already; while an old snapshot is open they pile up, and must
+ * not be walked over again and again.
  */
 #define LOOK_BACK	(10 * USECS_PER_MINUTE)
 
@@ -115,7 +115,7 @@ node_key(ScanKey key, StrategyNumber strategy, RegProcedure procedure, int32 nod
  */
 
 /*
- * Read an array of numbers, which must have so many; otherwise return NULL.
+ * Read an array of numbers, which must have n elements; otherwise return NULL.
  */
 static const double *
 read_numbers(Datum value, int n)
@@ -410,7 +410,7 @@ is_to_go(TupleTableSlot *slot, OlderVersions which)
 
 /*
  * Remove versions of a node before the given one, which is about to come, but only rows
- * that nobody else is just removing.
+ * that nobody else is removing.
  */
 void
 component_remove_older(const text *bandit, int32 node, int64 version, OlderVersions which,
@@ -440,8 +440,8 @@ component_remove_older(const text *bandit, int32 node, int64 version, OlderVersi
 }
 
 /*
- * Set the columns about each arm.  Those in play come first.  Of what an arm began with,
- * "fade" is left.
+ * Set the columns about each arm.  Those in play come first.  What an arm began with is
+ * multiplied by "fade".
  */
 static void
 form_arms(const Bandit *bandit, const Totals *totals, double fade, Datum *values)

@@ -1,6 +1,6 @@
 /*
  * component.h
- *	  The sums that each of several servers has published of a shared bandit.
+ *	  The sums that each of several servers has published for a shared bandit.
  */
 #ifndef DEXP3_COMPONENT_H
 #define DEXP3_COMPONENT_H
@@ -18,7 +18,7 @@
 /* A row of dexp3.component. */
 typedef struct ComponentRow
 {
-	int32		node;			/* who has written it */
+	int32		node;			/* the one that has written it */
 	int32		epoch;			/* how often the bandit was reset there */
 	int64		version;		/* a clock that never runs back */
 	TimestampTz written_at;

@@ -206,7 +206,7 @@ bandit_create(PG_FUNCTION_ARGS)
 }
 
 /*
- * Look up the bandit that a function shall change.
+ * Look up the bandit that a function is to change.
  */
 const Bandit *
 bandit_to_change(FunctionCallInfo fcinfo, const char *function)
@@ -219,8 +219,8 @@ bandit_to_change(FunctionCallInfo fcinfo, const char *function)
 /*
  * bandit_reset(bandit): forget all that was learned
  *
- * The bandit begins another epoch; decisions of earlier ones stay in the log,
- * and feedback for them is told "skipped".
+ * The bandit begins another epoch; decisions of earlier ones stay in the log, and the
+ * answer to feedback for them is "skipped".
  */
 Datum
 bandit_reset(PG_FUNCTION_ARGS)
@@ -306,7 +306,7 @@ bandit_revoke(PG_FUNCTION_ARGS)
 }
 
 /*
- * Look up a bandit whose arms or settings a function shall change.  Nobody else changes
+ * Look up a bandit whose arms or settings a function is to change.  Nobody else changes
  * it until the end of the transaction.
  */
 const Bandit *
@@ -319,8 +319,8 @@ lock_bandit_to_change(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
- * Return what each of so many arms began with, as it counts at this moment; room is for
- * one more.
+ * Return what each arm began with, as it counts at this moment, with room for one more
+ * arm.
  */
 double *
 faded_head_start(const Bandit *bandit, double fade)
@@ -346,7 +346,7 @@ typedef enum ArmChange
 } ArmChange;
 
 /*
- * Look up a bandit whose arms a function shall change.
+ * Look up a bandit whose arms a function is to change.
  */
 static const Bandit *
 bandit_to_change_arms(FunctionCallInfo fcinfo, const char *function)
@@ -375,15 +375,15 @@ cost_with_arms(const Learner *before, int arms, double *z, const bool *retired)
 /*
  * Change the arms of a bandit; `number` is that of the arm, if it exists.
  *
- * A new arm starts with the smallest estimated loss of the others: it is drawn
- * about as often as the best of them until its own losses tell.  With 0 it would
- * be drawn always, with an average loss hardly ever.  Of an arm that retires, the
- * difference to that is kept; when it comes back it is as far from the best of the others
- * as it was, whatever they have lost since.
+ * A new arm starts with the smallest estimated loss of the others: it is drawn about as
+ * often as the best of them until its own losses tell.  With 0 it would be drawn always,
+ * with an average loss hardly ever.  When an arm retires, its difference from that is
+ * kept; when it comes back, it is as far from the best of the others as it was, whatever
+ * they have lost since.
  *
- * "self-tuned" takes what its losses exceed those of the best mixture by for the cost
- * of delays.  So that a change of arms does not look like such a cost, it gets an
- * offset with which the step size stays the same.
+ * "self-tuned" takes the excess of its losses over those of the best mixture for the cost
+ * of delays.  So that a change of arms does not look like such a cost, it gets an offset
+ * with which the step size stays the same.
  *
  * Where the bandit is shared with other servers, both are about what this one has
  * learned, and are published with it: all servers together begin with the sum.  Until
@@ -482,7 +482,7 @@ bandit_add_arm(PG_FUNCTION_ARGS)
 }
 
 /*
- * Read the arm of a bandit that a function shall change.
+ * Read the arm of a bandit that a function is to change.
  */
 static int
 argument_arm(FunctionCallInfo fcinfo, int n, const Bandit *bandit)

@@ -7,9 +7,9 @@
  * makes; nothing has to be preloaded.  Its partition locks are the only locks of
  * entries: held in shared mode to read one, exclusively to change it.
  *
- * An entry may be thrown away at any time: to limit memory, because rows came or
- * went in another way, or because something could not be added.  The next one who
- * needs it makes it again.
+ * An entry may be thrown away at any time: to limit memory, because rows came or went in
+ * another way, or because something could not be added.  The next session that needs it
+ * makes it again.
  */
 #include "postgres.h"
 
@@ -29,8 +29,8 @@
 #include "entry.h"
 
 /*
- * What never changes, so that sessions with different libraries understand it: if
- * there are such, until the server is restarted nobody shares anything.
+ * What never changes, so that sessions with different libraries understand it: if there
+ * are such, nobody shares anything until the server is restarted.
  */
 typedef struct Common
 {
@@ -169,7 +169,7 @@ attach(void *argument pg_attribute_unused())
 }
 
 /*
- * Run something that may fail for want of memory, and return whether it has not.
+ * Run something that may fail for want of memory, and return whether it has succeeded.
  * No other lightweight lock may be held.
  */
 bool
@@ -272,7 +272,7 @@ key_of(int32 bandit_id, int32 epoch)
 }
 
 /*
- * Find an entry, be it complete, valid, or neither; NULL if there is none.
+ * Find an entry, whether or not it is complete and valid; NULL if there is none.
  */
 SharedEntry *
 entry_find(int32 bandit_id, int32 epoch, bool exclusive)
@@ -283,7 +283,7 @@ entry_find(int32 bandit_id, int32 epoch, bool exclusive)
 }
 
 /*
- * Find an entry that is complete, and of just this log; NULL if there is none.
+ * Find an entry that is complete, and of exactly this log; NULL if there is none.
  */
 SharedEntry *
 entry_find_ready(const SharedLog *log, bool exclusive)
@@ -412,7 +412,7 @@ arrival_counter(int slot)
  */
 
 /*
- * Return the generation of which entries must be to be valid.
+ * Return the generation that entries must have to be valid.
  */
 uint64
 entries_generation(void)
@@ -431,8 +431,9 @@ entries_invalidate(void)
 }
 
 /*
- * If that is too much with what is wanted, remove the entries that have not been used
- * for longest: in each pass those of the earlier half of the time that they span.
+ * If the entries and what is wanted are too much together, remove the entries that have
+ * been unused for longest: in each pass, those of the earlier half of the time that they
+ * span.
  */
 void
 entries_limit_memory(uint64 limit, Size wanted)

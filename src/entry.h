@@ -2,7 +2,7 @@
  * entry.h
  *	  Entries for bandits in shared memory.
  *
- * For those that keep something in them.
+ * For the files that keep something in them.
  */
 #ifndef DEXP3_ENTRY_H
 #define DEXP3_ENTRY_H
@@ -39,7 +39,7 @@ typedef struct SharedEntry
 {
 	SharedKey	key;
 	bool		ready;			/* false while it is being made */
-	uint64		number;			/* every entry ever made has another one */
+	uint64		number;			/* every entry ever made has a different one */
 	uint64		generation;		/* it is valid in */
 	uint64		identity;		/* of the log's tables */
 	int64		half_life;		/* that the sums are weighted with */

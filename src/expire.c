@@ -6,12 +6,11 @@
  * them may, so silence must be cheap: one row of dexp3.expiry, a batch, says it for
  * many.  once.c tells why each decision is still settled once.
  *
- * Who chooses finds out from the frontier, which it has anyway, whether enough
- * decisions are due, or some have been for a while.  The batch is written at the very
- * end, before the commit: so it is open for no longer than a commit takes, however
- * long the transaction is, and no savepoint can take it back alone.  One transaction
- * at a time does that for a bandit; the others go on.  bandit_expire() writes batches
- * at once.
+ * A choose finds out from the frontier, which it has anyway, whether enough decisions are
+ * due, or some have been for a while.  The batch is written at the very end, before the
+ * commit: so it is open for no longer than a commit takes, however long the transaction
+ * is, and no savepoint can take it back alone.  One transaction at a time does that for a
+ * bandit; the others go on.  bandit_expire() writes batches at once.
  *
  * The decisions of a batch come after those of all earlier ones, by identifier.
  * Decisions are looked at in the order of transactions, which is nearly the same.
@@ -61,7 +60,7 @@
 #define MAX_SINGLE		16
 #define MAX_LOOKED_AT	(INT64CONST(4) * MAX_BATCH)
 
-/* How often a batch is tried that others have decisions of. */
+/* How often a batch is tried if others have some of its decisions. */
 #define MAX_TRIES		4
 
 /*
@@ -235,8 +234,8 @@ write_batch(Collection *collection, const Sums *sums)
 }
 
 /*
- * Return the time of that decision behind the cursor which makes enough for a batch,
- * or now if there are not as many.
+ * Return the time of the decision behind the cursor with which there are enough for a
+ * batch, or now if there are not that many.
  */
 static TimestampTz
 find_enough_time(const Bandit *bandit, const Cursor *cursor)
@@ -443,7 +442,7 @@ typedef struct Rest
 	const Bandit *bandit;
 	TimestampTz expired_before;
 	int64		expired;
-	int			not_due;		/* how many transactions had only such */
+	int			not_due;		/* how many transactions had only these */
 	uint64		last_xact;
 } Rest;
 

@@ -2,9 +2,8 @@
  * fold.c
  *	  Adding up the log of a managed bandit, as a snapshot sees it.
  *
- * Starting from a checkpoint, only rows of transactions are read that have
- * finished since: those that were running then, one by one, and those that came
- * later.
+ * Starting from a checkpoint, only rows of transactions that have finished since are
+ * read: those that were running then, one by one, and those that came later.
  *
  * A row of dexp3.expiry says which decisions have expired, and with which loss; what
  * that adds follows from the decisions.  A snapshot that sees the row sees them, too.
@@ -28,7 +27,7 @@ typedef struct Fold
 	const Bandit *bandit;
 	Totals	   *totals;
 	const Moment *since;		/* what the checkpoint includes */
-	const Moment *moment;		/* what the result shall include */
+	const Moment *moment;		/* what the result is to include */
 	Snapshot	snapshot;		/* of the scan that is under way */
 	const ExpiryRow *batch;		/* whose decisions are visited */
 	uint64		mine;			/* our transaction, 0 if it has no identifier */
@@ -84,7 +83,7 @@ visit_expired(void *context, const void *row)
 	const DecisionRow *decision = row;
 	FeedbackRow feedback;
 
-	/* one of another bandit is none of the batch's, as everywhere */
+	/* as everywhere, one of another bandit does not belong to the batch */
 	if (decision->bandit_id != fold->batch->bandit_id || decision->epoch != fold->batch->epoch)
 		return;
 	expired_feedback(&feedback, fold->batch, decision, fold->bandit);
@@ -161,10 +160,9 @@ scan_mine(Fold *fold, LogTable table, LogVisitor visit)
 }
 
 /*
- * Add up the log of a bandit as a snapshot sees it, which was taken at the given
- * moment.  With own rows, those that this transaction has written are added, too.
- * The totals must be new.  Returns how many events the checkpoint covers that it
- * started from.
+ * Add up the log of a bandit as a snapshot sees it, which was taken at the given moment.
+ * With own rows, those that this transaction has written are added, too.  The totals must
+ * be new.  Returns how many events are covered by the checkpoint that it started from.
  */
 int64
 fold_log(const Bandit *bandit, FoldFrom from, Snapshot snapshot, const Moment *moment,
@@ -218,7 +216,7 @@ fold_log(const Bandit *bandit, FoldFrom from, Snapshot snapshot, const Moment *m
 
 	totals->counts.half_life = bandit->half_life;
 
-	/* no snapshot sees how a decision was settled, and not the decision */
+	/* no snapshot sees how a decision was settled, but not the decision */
 	if (totals->counts.closed > totals->counts.decisions)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),

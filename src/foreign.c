@@ -54,8 +54,7 @@ foreign_arrivals(const text *bandit)
 }
 
 /*
- * Count a transaction that has brought rows, when others see them.  This cannot
- * fail.
+ * Count a transaction that has brought rows, once others see them.  This cannot fail.
  */
 void
 foreign_note_arrival(int slot)
@@ -143,9 +142,9 @@ keep_foreign(void *argument)
 }
 
 /*
- * Keep the sums of other servers, of all arms, that were read when the counter of
- * arrivals had been looked at.  They may be out of date already: then nobody uses
- * them.  Without memory they are read again next time.
+ * Keep the sums of other servers, of all arms, that were read after the counter of
+ * arrivals had been looked at.  They may be out of date already: then nobody uses them.
+ * Without memory they are read again next time.
  */
 void
 foreign_keep(const SharedLog *log, const Bandit *bandit, uint64 arrivals,

@@ -2,15 +2,15 @@
  * frontier.c
  *	  How far the decisions of a bandit are known to be settled: moving on.
  *
- * The cursor is moved past decisions that are settled.  Past one that is open it
- * is moved only by settling it, when it is due.  Nobody is waited for:
+ * The cursor is moved past decisions that are settled.  It is moved past one that is open
+ * only by settling it, when it is due.  Nobody is waited for:
  *
  * - A decision that another open transaction has just settled is passed, and that
- *	 transaction becomes a hole.  If it is rolled back, the cursor goes back; also if
- *	 it is committed, but has settled something in a subtransaction, which may have
- *	 been rolled back, or was about to, and may have withdrawn its row.  One's own
- *	 transaction is such a hole for the decisions that it has settled itself, until it
- *	 ends; what a savepoint has rolled back, own.c knows.
+ *	 transaction becomes a hole.  If it is rolled back, the cursor goes back; also if it
+ *	 is committed, but has settled something in a subtransaction, which may have been
+ *	 rolled back, or was about to settle something, and may have withdrawn its row.  One's
+ *	 own transaction is such a hole for the decisions that it has settled itself, until it
+ *	 ends; own.c knows what a savepoint has rolled back.
  * - A transaction that is running, and may have made decisions that come before the
  *	 cursor's new place, becomes a hole.  When it has finished its decisions are
  *	 looked at by themselves.
@@ -31,7 +31,7 @@
 #include "moment.h"
 #include "settlement.h"
 
-/* How many rows that are gone one move walks over. */
+/* How many rows that are gone may be walked over in one move. */
 #define MAX_GONE		1000
 
 /* How far the moment is made to reach, up to one's own transaction. */
@@ -234,7 +234,7 @@ take_decision(Mover *mover, Cursor *cursor, const DecisionRow *row, bool one_tra
 	bool		due = is_due(move, row->ticket.round, row->decided_at);
 	Settlement	settlement;
 
-	/* where one had to be settled, the next is open, too, most likely */
+	/* if one had to be settled, most likely the next is open, too */
 	if (!due && move->settled > 0)
 		return NOT_DUE;
 	if (++mover->looked_at > move->max_looked_at)

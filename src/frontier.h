@@ -43,7 +43,7 @@ typedef struct Hole
 {
 	uint64		xact;			/* was running */
 	HoleKind	kind;
-	bool		look_again;		/* may it take back what it has settled, and
+	bool		look_again;		/* may it take back what it has settled, yet
 								 * be committed? */
 	Cursor		cursor;			/* which of its decisions have been passed; or
 								 * what comes before the first that it settled */
@@ -102,8 +102,8 @@ typedef struct FrontierMove
 	bool		(*settle) (void *context, const DecisionRow *row);
 	void	   *context;
 
-	int64		max_settled;	/* settle no more than so many ... */
-	int64		max_looked_at;	/* ... and look at no more than so many */
+	int64		max_settled;	/* settle no more than this many ... */
+	int64		max_looked_at;	/* ... and look at no more than this many */
 
 	/* results */
 	int64		settled;

@@ -2,12 +2,11 @@
  * insert.c
  *	  Inserting rows into the extension's tables, without the executor.
  *
- * Privileges and read-only transactions are the caller's business.  What
- * PostgreSQL promises to the tables' owner is kept: indexes are maintained,
- * constraints checked, and triggers AFTER INSERT FOR EACH ROW fired.  Triggers
- * BEFORE INSERT or FOR EACH STATEMENT and rules are for SQL statements only.  All
- * that may run functions of the owner's.  They must not use bandits, which are in
- * the middle of something.
+ * Privileges and read-only transactions are the caller's business.  What PostgreSQL
+ * promises to the tables' owner is kept: indexes are maintained, constraints checked, and
+ * triggers AFTER INSERT FOR EACH ROW fired.  Triggers BEFORE INSERT or FOR EACH STATEMENT
+ * and rules are for SQL statements only.  All of that may run functions of the owner's.
+ * They must not use bandits, which are in the middle of something.
  */
 #include "postgres.h"
 
@@ -59,7 +58,7 @@ refuse_while_inserting(void)
 }
 
 /*
- * Let functions that use bandits be refused, or not any more.
+ * Start or stop refusing functions that use bandits.
  */
 void
 set_inserting(bool now)
@@ -96,9 +95,8 @@ open_indexes(ResultRelInfo *relinfo, Oid without)
 }
 
 /*
- * Begin to insert rows.  For decisions it must be known in advance whether they
- * will have a subject: most have none, and then the partial index of subjects
- * shall cost nothing.
+ * Begin to insert rows.  For decisions it must be known in advance whether they will have
+ * a subject: most have none, and then the partial index of subjects should cost nothing.
  */
 static RowInserter *
 begin(Oid relid, bool subjects, int capacity)
@@ -277,8 +275,8 @@ insert_begin_one(Oid relid)
 }
 
 /*
- * Is there a row with this number in its first column, be that committed or not?  The index
- * must be the unique one of that column.
+ * Is there a row with this number in its first column, whether committed or not?  The
+ * index must be the unique one of that column.
  */
 bool
 insert_is_there(RowInserter *inserter, Oid index, int64 key)
@@ -310,10 +308,10 @@ insert_is_there(RowInserter *inserter, Oid index, int64 key)
 }
 
 /*
- * Insert a row speculatively: everybody can find it in the indexes, but may have to
- * wait for our decision, which is a matter of moments.  If there is another one with
- * the same first column, be that committed or not, or if the check then says no, it
- * is withdrawn, and false is returned.  Without a check, just insert it.
+ * Insert a row speculatively: everybody can find it in the indexes, but may have to wait
+ * for our decision, which is a matter of moments.  If there is another one with the same
+ * first column, whether committed or not, or if the check then says no, it is withdrawn,
+ * and false is returned.  Without a check, just insert it.
  */
 bool
 insert_one_if(RowInserter *inserter, const Datum *values, const bool *nulls, int natts,
@@ -343,8 +341,8 @@ insert_row(Oid relid, const Datum *values, const bool *nulls, int natts)
 }
 
 /*
- * Insert many rows: decisions without subjects.  They are written some hundred at
- * a time, the last ones by insert_end().
+ * Insert many rows: decisions without subjects.  They are written some hundreds at a
+ * time, the last ones by insert_end().
  */
 RowInserter *
 insert_begin(Oid relid)

@@ -9,7 +9,7 @@
 
 extern void insert_row(Oid relid, const Datum *values, const bool *nulls, int natts);
 
-/* Shall a row stay that has just been inserted, but counts for nobody yet? */
+/* Should a row stay that has just been inserted, but counts for nobody yet? */
 typedef bool (*RowCheck) (void *context);
 
 typedef struct RowInserter RowInserter;

@@ -8,18 +8,18 @@
  * carries xact, the full identifier of the top-level transaction that wrote it
  * here.
  *
- * Nothing waits.  A decision gets a new identifier, so nobody can hold it.  A
- * row of dexp3.feedback or dexp3.expiry is inserted speculatively, as INSERT ... ON
- * CONFLICT DO NOTHING does: if a decision is settled already, even by a transaction
- * that is still running, it is withdrawn and the caller is told; see once.c.
+ * Nothing waits.  A decision gets a new identifier, so nobody can hold it.  A row of
+ * dexp3.feedback or dexp3.expiry is inserted speculatively, as INSERT ... ON CONFLICT DO
+ * NOTHING does: if a decision is settled already, even by a transaction that is still
+ * running, the row is withdrawn and the caller is told; see once.c.
  *
  * Serializable transactions would fail whenever two of them use the same bandit,
  * if their reads were watched.  So scans fetch rows with a snapshot that is not
  * watched, SnapshotAny or SnapshotSelf ("committed by now, or ours"), and test
  * what they fetch against the snapshot that the caller wants.
  *
- * Lock first, then look: whoever uses sums of the log locks its tables before,
- * with log_lock(), so that TRUNCATE cannot come between.
+ * Lock first, then look: whoever uses sums of the log locks its tables first, with
+ * log_lock(), so that TRUNCATE cannot come between.
  */
 #include "postgres.h"
 
@@ -49,8 +49,8 @@
 #include "tables.h"
 
 /*
- * Return a number that changes with the files of the log's tables: TRUNCATE, a
- * rewrite or a new installation of the extension make it another log.
+ * Return a number that changes with the files of the log's tables: TRUNCATE, a rewrite or
+ * a new installation of the extension makes it another log.
  */
 static uint64
 log_identity(void)
@@ -515,8 +515,8 @@ log_scan(LogTable table, int32 bandit_id, int32 epoch, uint64 from, uint64 befor
 }
 
 /*
- * Visit the newest rows of dexp3.feedback of a bandit, the newest first.  At most so
- * many are looked at, also of those that are not there for us.
+ * Visit the newest rows of dexp3.feedback of a bandit, the newest first.  At most max
+ * rows are looked at, including those that are not there for us.
  */
 void
 log_scan_newest(int32 bandit_id, int32 epoch, int max, LogVisitor visit, void *context)
@@ -548,8 +548,8 @@ log_scan_newest(int32 bandit_id, int32 epoch, int max, LogVisitor visit, void *c
  */
 
 /*
- * A scan reads all entries of a page before it returns the first.  Who walks often goes
- * only a step or two, so the first entries are those of so many transactions.
+ * A scan reads all entries of a page before it returns the first.  A walk often goes only
+ * a step or two, so its first entries are those of this many transactions.
  */
 #define NEAR_XACTS	16
 

@@ -65,7 +65,7 @@ reserve(Moment *moment, int n)
 }
 
 /*
- * Let a transaction be one that runs.
+ * Add a transaction to those that are running.
  */
 static void
 add_running(Moment *moment, uint64 xact)
@@ -82,7 +82,7 @@ add_running(Moment *moment, uint64 xact)
 /*
  * Set a moment to that of a snapshot, which was taken just now.
  *
- * A snapshot does not list one's own transaction, a moment does: it runs.
+ * A snapshot does not list one's own transaction; a moment does, because it is running.
  */
 void
 moment_of_snapshot(Moment *moment, Snapshot snapshot)

@@ -129,7 +129,8 @@ first_id(int node, int64 last)
 
 /*
  * Make this server another node, and go on after the last identifier of that node, if
- * there is one.  That is not undone by a rollback: somebody may have got one meanwhile.
+ * there is one.  That is not undone by a rollback: somebody may have got an identifier
+ * meanwhile.
  */
 void
 set_own_node(int node, int64 last)

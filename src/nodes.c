@@ -1,6 +1,6 @@
 /*
  * nodes.c
- *	  What each server has published of a shared bandit, and whether it counts here.
+ *	  What each server has published for a shared bandit, and whether it counts here.
  */
 #include "postgres.h"
 
@@ -69,7 +69,7 @@ list_other(void *context, const ComponentRow *row)
 /*
  * dexp3.node_totals(bandit): the rows of dexp3.nodes for a bandit
  *
- * What this server has itself is told as it is now, with the time at which it was last
+ * What this server has itself is shown as it is now, with the time at which it was last
  * published.
  */
 Datum

@@ -7,23 +7,23 @@
  *
  * Two rows of dexp3.feedback.  The decision is the primary key.
  *
- * A row of dexp3.feedback and a batch.  Both are inserted speculatively, as INSERT
- * ... ON CONFLICT does: others find the row, but it counts only when it is made
- * definite.  Between the two the writer looks for a rival with a dirty snapshot,
- * which shows all rows but those that have been withdrawn or rolled back.  If there
- * is one, the row is withdrawn.  So each of the two writes first and looks
- * afterwards, and therefore at least one sees the other: if neither did, each would
- * have looked before the other wrote, and so before itself wrote.
+ * A row of dexp3.feedback and a batch.  Both are inserted speculatively, as INSERT ... ON
+ * CONFLICT does: others find the row, but it counts only when it is made definite.
+ * Between the two the writer looks for a rival with a dirty snapshot, which shows all
+ * rows but those that have been withdrawn or rolled back.  If there is one, the row is
+ * withdrawn.  So each of the two writes first and looks afterwards, and therefore at
+ * least one sees the other: if neither did, each would have looked before the other
+ * wrote, and so before it wrote itself.
  *
  * Feedback need not look if it is known that no batch reaches its decision, which is so
- * for almost all.  The entry in shared memory has the last decision of all batches.  Who
- * writes a batch notes its last decision there, after the write and before the look.
- * Feedback reads the entry after its own write.  If it does so before the batch is noted,
- * the batch looks still later, and finds the row of feedback.  If it does so afterwards, it
- * knows of the batch.  For either the note is still there, or the entry has been made anew
- * since.  Its maker looks for batches after the entry has been begun, and so after the
- * batch was written.  The maker also counts batches that are not there any more: it may
- * have removed some itself, and be rolled back.
+ * for almost all decisions.  The entry in shared memory has the last decision of all
+ * batches.  The writer of a batch notes its last decision there, after the write and
+ * before the look.  Feedback reads the entry after its own write.  If it does so before
+ * the batch is noted, the batch looks even later, and finds the row of feedback.  If it
+ * does so afterwards, it knows of the batch: either the note is still there, or the entry
+ * has been made anew since.  Its maker looks for batches after the entry has been begun,
+ * and so after the batch was written.  The maker also counts batches that are not there
+ * any more: it may have removed some itself, and be rolled back.
  *
  * Two batches.  They do the same with each other: a batch is withdrawn if there is
  * any other of the same bandit that reaches its first decision.  So, of two definite
@@ -31,20 +31,20 @@
  * other.  That is also what makes it quick to find the batch of a decision: it can
  * only be the first one that reaches the decision.
  *
- * Batches that are still speculative may overlap with others.  Who looks for a
- * decision passes over these, and stops at the first other one, X.  A batch A that
- * covers the decision and is not seen because of that does no harm.  Either A looks
- * for rows of dexp3.feedback only after that, and finds the one that was written
- * before the look at X.  Or it has looked already, for batches even before; then X
- * was there, and A is withdrawn; or X was not, and X found A when it looked, and is
- * not definite.  That is why a batch looks for batches first.
+ * Batches that are still speculative may overlap with others.  A search for a decision
+ * passes over these, and stops at the first other one, X.  If a batch A that covers the
+ * decision is not seen because of that, this does no harm.  Either A looks for rows of
+ * dexp3.feedback only after that, and finds the one that was written before the look at
+ * X.  Or A has looked already, and for batches even earlier.  Either X was there then,
+ * and A is withdrawn; or X was not, and X found A when it looked, and is not definite.
+ * That is why a batch looks for batches first.
  *
  * Decisions that are removed.  trim.c removes a decision and how it was settled in one
- * transaction.  So the last look is whether the decision is still there: if it is, how
+ * transaction.  So the last check is whether the decision is still there: if it is, how
  * it was settled was there, too, when the writer looked for that.
  *
- * Who withdraws: both, if they have seen each other.  A batch gives up and never
- * waits, its writer may try again without the decision.  Feedback waits until a
+ * Which one withdraws: both, if they have seen each other.  A batch gives up and never
+ * waits; its writer may try again without the decision.  Feedback waits until a
  * speculative batch has been withdrawn or made definite, which takes no longer than
  * looking at its decisions; its own row stays there, so that the batch sees it.
  *
@@ -99,7 +99,7 @@ is_in_no_batch(const SharedLog *log, const FeedbackRow *row)
 }
 
 /*
- * Has a batch no rival?
+ * Does a batch have no rival?
  */
 static bool
 is_alone(const ExpiryRow *row)
@@ -131,7 +131,7 @@ may_stay(void *context)
 
 /*
  * Append a row of dexp3.feedback, unless the decision is settled: then return false.
- * With look_first, that is likely enough for a look before something is written.
+ * With look_first, that is likely enough to be worth a look before anything is written.
  */
 bool
 once_append_feedback(const SharedLog *log, const FeedbackRow *row, bool look_first,

@@ -2,10 +2,10 @@
  * own.c
  *	  What the running transaction adds to the sums of bandits.
  *
- * There are sums for each bandit and each open subtransaction that wrote rows of
- * its log.  When a subtransaction is released they become part of its parent's,
- * when it is rolled back they are dropped.  When the transaction is committed
- * they are added to what all sessions share.
+ * There are sums for each bandit and each open subtransaction that wrote rows of its log.
+ * When a subtransaction is released they become part of its parent's; when it is rolled
+ * back they are dropped.  When the transaction is committed they are added to what all
+ * sessions share.
  *
  * Rows may also come or go in other ways: COPY, a restore, replication, TRUNCATE,
  * DELETE.  A log is called disturbed then.  Until the end of the transaction its
@@ -81,7 +81,7 @@ typedef struct OwnBandit
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-/* More disturbed logs than this are all. */
+/* If more logs than this are disturbed, all are taken to be. */
 #define MAX_DISTURBED	64
 
 static own_bandits_hash * bandits = NULL;
@@ -96,7 +96,7 @@ static uint64 log_identity = 0;
 static uint64 arrived[NUM_ARRIVAL_SLOTS / 64];
 static bool any_arrived = false;
 
-/* Are rows removed just now in a way that does not change the sums? */
+/* Are rows being removed in a way that does not change the sums? */
 static bool changes_expected = false;
 
 /* Behind all decisions: there is none. */
@@ -273,7 +273,7 @@ own_reopen(int32 bandit_id, int32 epoch, Frontier *frontier)
 }
 
 /*
- * Let others know a frontier that has been moved, after own_reopen().
+ * Let others know of a frontier that has been moved, after own_reopen().
  */
 void
 own_publish_frontier(const SharedLog *log, Frontier *frontier)
@@ -405,7 +405,7 @@ merge_innermost(OwnBandit *bandit)
  */
 
 /*
- * Let changes of the log be no disturbance, or be one again.
+ * Let changes of the log not count as a disturbance, or count as one again.
  */
 void
 own_expect_changes(bool expected)

@@ -149,14 +149,14 @@ add_name(HtmlPage *page, const text *name, int width)
 }
 
 /*
- * Write a number with three digits that count, or all of its whole ones.
+ * Write a number with three significant digits, or with all digits before the point.
  */
 static char *
 number_html(double number)
 {
 	double		digits;
 
-	/* less is what rounding has left of 0 */
+	/* anything less is what rounding has left of 0 */
 	if (fabs(number) < 1e-12)
 		number = 0;
 	if (number != 0 && fabs(number) < 1e-6)
@@ -183,7 +183,7 @@ begin_page(HtmlPage *page, const char *title)
 static void
 begin_card(HtmlPage *page, const char *heading)
 {
-	/* who cannot use a mouse must be able to scroll it */
+	/* those who cannot use a mouse must be able to scroll it */
 	appendStringInfo(&page->html,
 					 "<section>\n<h2>%s</h2>\n"
 					 "<div class=\"card\" tabindex=\"0\" role=\"group\" aria-label=\"%s\">\n",

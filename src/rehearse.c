@@ -2,17 +2,17 @@
  * rehearse.c
  *	  bandit_rehearse(): try a learner on a log of past decisions.
  *
- * A log has the outcome of one arm in each round, that which was drawn then.  The
- * learner can play a round only if it draws the same arm.  So we go through the log,
- * and use a round or pass over it such that the arms of the used rounds have the
+ * A log has the outcome of one arm in each round, the one that was drawn then.  The
+ * learner can play a round only if it draws the same arm.  So we go through the log, and
+ * use a round or pass over it in such a way that the arms of the used rounds have the
  * learner's own distribution: this is rejection sampling.  See Li, Chu, Langford and
  * Wang, "Unbiased Offline Evaluation of Contextual-bandit-based News Article
  * Recommendation Algorithms" (2011), for logs that were drawn uniformly.
  *
- * Let q be the logged probability of the arm of a round, and p that which the learner
+ * Let q be the logged probability of the arm of a round, and p the one that the learner
  * has for it now.  The round is used with probability c p / q.  Whatever q is, arm i
- * comes and is used with probability q_i c p_i / q_i = c p_i, if c does not depend on
- * the arm and c p / q is never above 1.  With q_min the smallest q of all,
+ * comes and is used with probability q_i c p_i / q_i = c p_i, if c does not depend on the
+ * arm and c p / q is never above 1.  With q_min the smallest q of all,
  *
  *	c = q_min / max p,	c p / q = (q_min / q) (p / max p),
  *

@@ -39,7 +39,7 @@ PG_FUNCTION_INFO_V1(dexp3_newest_feedback);
 #define POLICY_TOLERANCE	1e-6
 
 /*
- * How many transactions before that of a decision are looked at for feedback of later
+ * How many transactions before that of a decision are searched for feedback for later
  * ones.
  */
 #define TRANSACTIONS_BEFORE	10000
@@ -126,7 +126,7 @@ dexp3_ratio(PG_FUNCTION_ARGS)
  */
 
 /*
- * Return the longest delay of a decision so far, be it settled or not.
+ * Return the longest delay of a decision so far, whether settled or not.
  */
 static double
 longest_delay_so_far(Sums *sums)
@@ -151,9 +151,9 @@ typedef struct Regret
 } Regret;
 
 /*
- * Find out about the regret.  Nobody can lose more than the whole range in each
- * round.  Of "self-tuned" nothing is proven about arms that come and go, or that are
- * not always allowed; and that this has not been so on other servers is not known here.
+ * Find out about the regret.  Nobody can lose more than the whole range in each round.
+ * For "self-tuned", nothing is proven about arms that come and go, or that are not always
+ * allowed; and it is not known here whether this has been so on other servers.
  */
 static void
 find_regret(Sums *sums, const Bandit *bandit, const Learner *learner, double delta,
@@ -286,11 +286,11 @@ dexp3_totals(PG_FUNCTION_ARGS)
 }
 
 /* ----------
- * Decisions that others of their time are still open of
+ * Decisions made since the first one that is still open
  *
  * With a feedback window, successes arrive before failures expire.  So the newest
  * decisions look too good, and a report is about those before the first one that is open:
- * of these everything is known.
+ * everything is known about these.
  * ----------
  */
 
@@ -330,7 +330,7 @@ leave_out_row(void *context, const void *row)
 }
 
 /*
- * Take the outcomes of decisions out of the sums that come after the first open one, and
+ * Take the outcomes of decisions that come after the first open one out of the sums, and
  * return how many of each arm those were.  This reads the feedback that came since.
  */
 static double *
@@ -351,7 +351,7 @@ leave_out_newest(Sums *sums, const Bandit *bandit)
 			 any_transaction, leave_out_row, &left_out);
 	for (int arm = 0; arm < sums->totals.arms; arm++)
 	{
-		/* no rounding shall be left; and a row may have come a moment ago */
+		/* no rounding error must stay; and a row may have come a moment ago */
 		if (left_out.decisions[arm] == 0 || totals_vector(&sums->totals, ARM_SETTLED)[arm] > 0.5)
 			continue;
 		for (size_t i = 0; i < lengthof(outcome_sums); i++)

@@ -35,7 +35,7 @@ is_locked_to_write(Oid table)
  * gone.
  *
  * A table that is locked to write, until the end of the transaction, needs no other lock.
- * Indexes are locked only while they are in use, as by INSERT: nobody shall have to wait
+ * Indexes are locked only while they are in use, as by INSERT: nobody should have to wait
  * for an idle transaction in order to move one.
  */
 static void
@@ -99,8 +99,8 @@ rows_next_from_end(RowScan *rows)
 }
 
 /*
- * Delete the row that was fetched, unless somebody else is just doing so.  One that this
- * very command has written cannot be deleted by it, and stays.
+ * Delete the row that was fetched, unless somebody else is doing so.  One that this very
+ * command has written cannot be deleted by it, and stays.
  */
 void
 rows_delete(RowScan *rows)

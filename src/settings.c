@@ -106,7 +106,7 @@ check_half_life(FunctionCallInfo fcinfo, int n, const LearnerParams *params)
 }
 
 /*
- * Read what feedback shall be, which may be null.
+ * Read what feedback is to be, which may be null.
  */
 Goal
 argument_goal(FunctionCallInfo fcinfo, int n)

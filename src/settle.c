@@ -2,10 +2,10 @@
  * settle.c
  *	  Settling decisions one by one: by feedback, by skipping.
  *
- * To settle a decision is to append its row to dexp3.feedback, which can be done
- * once, see once.c, and to add that to the sums.  Skipping goes through the
- * decisions in the order in which they were made, see frontier.h, and leaves alone
- * what another transaction is just settling.  So does expiry, see expire.c.
+ * To settle a decision is to append its row to dexp3.feedback, which can be done only
+ * once, see once.c, and to add that to the sums.  Skipping goes through the decisions in
+ * the order in which they were made, see frontier.h, and leaves alone what another
+ * transaction is settling.  So does expiry, see expire.c.
  *
  * Feedback waits for another session in one case only: a transaction that is
  * still running has settled the very same decision, so that nobody can say yet
@@ -34,16 +34,16 @@
 #include "trim.h"
 
 /*
- * How many decisions one choose settles that have become due, and how many it
- * looks at.  More than one a choose cannot become due in the long run, but not every
- * choose gets to settle any.
+ * How many decisions that have become due one choose settles, and how many it looks at.
+ * In the long run no more than one per choose can become due, but not every choose gets
+ * to settle any.
  */
 #define MAX_SKIPPED		8
 #define MAX_LOOKED_AT	64
 
 /*
- * One session at a time skips, unless it has fallen behind by so many rounds: with many
- * processors that may be too few.
+ * One session at a time skips, unless skipping has fallen behind by this many rounds:
+ * with many processors one session may be too few.
  */
 #define FAR_BEHIND		64
 
@@ -182,8 +182,8 @@ is_far_behind(const Sums *sums, const Learner *learner)
 }
 
 /*
- * Skip decisions that have been open for too many rounds, unless somebody else is just
- * doing so.
+ * Skip decisions that have been open for too many rounds, unless somebody else is doing
+ * so.
  */
 void
 settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner)

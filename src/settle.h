@@ -18,7 +18,7 @@ typedef enum FeedbackOutcome
 	FEEDBACK_EXPIRED
 } FeedbackOutcome;
 
-/* What the number is that comes as feedback. */
+/* What the number that comes as feedback is. */
 typedef enum FeedbackKind
 {
 	IS_LOSS,
@@ -37,7 +37,7 @@ typedef struct Feedback
 /* An open decision and all that is needed to settle it with feedback. */
 typedef struct Settling
 {
-	bool		look_closely;	/* Must all be found out before something is
+	bool		look_closely;	/* Must all be found out before anything is
 								 * written?  Set it before the first look. */
 	const Bandit *bandit;
 	DecisionRow decision;

@@ -4,11 +4,11 @@
  *	  dexp3.expiry that it shares with others.
  *
  * A row of dexp3.expiry is a batch: it lists the decisions that it covers.  Of two
- * batches of a bandit all decisions of one come before all of the other, see once.c.  So
+ * batches of a bandit, all decisions of one come before all of the other, see once.c.  So
  * the batch of a decision can only be the first one that reaches the decision.
  *
- * Who looks sees rows of dexp3.feedback and batches with a dirty snapshot, which shows
- * all but those that have been withdrawn or rolled back.
+ * Rows of dexp3.feedback and batches are looked up with a dirty snapshot, which shows all
+ * but those that have been withdrawn or rolled back.
  */
 #include "postgres.h"
 
@@ -26,9 +26,9 @@
 #include "tables.h"
 
 /*
- * How far from each other two decisions are near, and how far ahead is looked then.
- * Of decisions by themselves, one of many bandits for instance, the neighbours are not
- * worth a look.
+ * How far apart two decisions may be to count as near, and how far to look ahead then.
+ * If decisions stand alone, for instance because many bandits are in use, their
+ * neighbours are not worth a look.
  */
 #define NEAR	32
 #define REACH	256
@@ -62,7 +62,7 @@ struct SettlementLook
 };
 
 /*
- * Take note of whose row it is that the dirty snapshot has just shown.
+ * Take note of whose row the dirty snapshot has just shown.
  */
 static void
 note_settler(const SettlementLook *look, const RowScan *rows, SettledBy settled_by,
@@ -144,8 +144,8 @@ begin_feedback(SettlementLook *look, int64 first, int64 last)
 /*
  * Find the row of a decision, and return whether there is one.
  *
- * Who looks at many decisions asks for one after the other.  If they are near each
- * other, one scan finds the rows of all that come soon.
+ * A caller that looks at many decisions asks for one after the other.  If they are near
+ * each other, one scan finds the rows of all that come soon.
  */
 static bool
 find_feedback(SettlementLook *look, int64 decision_id)
@@ -306,8 +306,7 @@ settlement_begin_look(int64 last_in_batch)
 }
 
 /*
- * Find out whether a decision is settled, also by somebody who has not committed
- * yet.
+ * Find out whether a decision is settled, perhaps by somebody who has not committed yet.
  */
 SettlementStatus
 settlement_of(SettlementLook *look, const DecisionRow *decision, Settlement *settlement)
@@ -368,8 +367,9 @@ settlement_find_batch(int32 bandit_id, int32 epoch, int64 decision_id,
 }
 
 /*
- * Has a batch that has just been written no rival: neither another batch that reaches its
- * first decision, nor a row of dexp3.feedback for one of its decisions?  In this order.
+ * Does a batch that has just been written have no rival: neither another batch that
+ * reaches its first decision, nor a row of dexp3.feedback for one of its decisions?  They
+ * are looked for in this order.
  */
 bool
 settlement_is_alone(const ExpiryRow *row)

@@ -223,7 +223,7 @@ bandit_share(PG_FUNCTION_ARGS)
  * ----------
  */
 
-/* The bandits of which a node has published something. */
+/* The bandits for which a node has published something. */
 typedef struct Published
 {
 	List	   *names;
@@ -380,8 +380,8 @@ foreign_component(const ForeignServer *server)
  * is newer than what is here
  *
  * All of it is done with the caller's own rights: on the foreign server, on the temporary
- * schema, and to insert into dexp3.component.  First it is asked which versions there
- * are, so that large rows need not come again and again.
+ * schema, and to insert into dexp3.component.  First we ask which versions there are, so
+ * that large rows need not come again and again.
  */
 Datum
 bandit_pull(PG_FUNCTION_ARGS)

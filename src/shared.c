@@ -6,17 +6,17 @@
  * Whoever commits adds what it has written, before its client hears of the
  * commit; so everybody can use the sums without reading what others wrote.
  *
- * Why nothing is missing and nothing counts twice.  Who makes an entry takes a
- * snapshot under the entry's lock, and folds the log as of that snapshot.  A
- * transaction that commits looks for the entry afterwards, when it is finished
- * for all snapshots taken from then on.  If there is none, whoever makes one later
- * finds its rows in the log.  If there is one whose snapshot includes the
- * transaction, its maker does.  Otherwise it adds its sums itself, whether the
- * entry is complete or still being made: sums do not mind the order.
+ * Why nothing is missing and nothing counts twice.  The maker of an entry takes a
+ * snapshot under the entry's lock, and folds the log as of that snapshot.  A transaction
+ * that commits looks for the entry afterwards, when it is finished for all snapshots
+ * taken from then on.  If there is none, whoever makes one later finds its rows in the
+ * log.  If there is one whose snapshot includes the transaction, its maker finds them.
+ * Otherwise it adds its sums itself, whether the entry is complete or still being made:
+ * sums do not mind the order.
  *
- * entry.c says when an entry is thrown away.  The next one who needs it makes it again
- * from a checkpoint and the log.  Where there can be no entry (on a standby, without
- * memory, while somebody else is making it), sums are folded for one call.
+ * entry.c says when an entry is thrown away.  The next session that needs it makes it
+ * again from a checkpoint and the log.  Where there can be no entry (on a standby,
+ * without memory, while somebody else is making it), sums are folded for one call.
  */
 #include "postgres.h"
 
@@ -192,8 +192,8 @@ shared_publish_frontier(const SharedLog *log, Frontier *frontier)
 }
 
 /*
- * If a checkpoint is due, and nobody is writing one, let it be ours to write: then
- * return true.  Who has been at it for as long as it takes for another to be due, is
+ * If a checkpoint is due, and nobody is writing one, let it be ours to write: then return
+ * true.  A writer that has been at it for as long as it takes for another to be due is
  * not waited for any longer.
  */
 bool
@@ -232,7 +232,7 @@ is_of_others(uint64 xact)
 }
 
 /*
- * Is somebody else just moving the frontier of a bandit?
+ * Is somebody else moving the frontier of a bandit?
  */
 bool
 shared_frontier_is_claimed(int32 bandit_id, int32 epoch)
@@ -251,8 +251,8 @@ shared_frontier_is_claimed(int32 bandit_id, int32 epoch)
  * If nobody is moving the frontier of a bandit, let it be ours to move until
  * shared_release_frontier(): then return true, with the frontier as it is now.
  *
- * Two who move it at the same time come to the same decisions, and one of them has
- * worked for nothing.  That is all: nothing goes wrong if they do.
+ * Two sessions that move it at the same time come to the same decisions, and one of them
+ * has worked for nothing.  That is all: nothing goes wrong if they do.
  */
 bool
 shared_claim_frontier(const SharedLog *log, Frontier *frontier)
@@ -281,7 +281,7 @@ shared_claim_frontier(const SharedLog *log, Frontier *frontier)
 			entry_unlock(entry);
 			return true;
 		}
-		/* to find this out may take a moment, in which others need the entry */
+		/* finding this out may take a moment, in which others need the entry */
 		entry_unlock(entry);
 		if (is_of_others(mover))
 			return false;
@@ -309,9 +309,9 @@ shared_release_frontier(void)
 }
 
 /*
- * If so many milliseconds have passed since the sums of a bandit were published, let
- * it be ours to do it again: then return true.  If there is no entry, the caller has
- * to find out.
+ * If this many milliseconds have passed since the sums of a bandit were published, let it
+ * be ours to do it again: then return true.  If there is no entry, the caller has to find
+ * out.
  */
 bool
 shared_claim_publishing(const SharedLog *log, int interval)
@@ -412,9 +412,9 @@ begin_entry(void *argument)
 }
 
 /*
- * Begin to make an entry, for so many arms.  If it is ours to make, return true,
- * with the snapshot, which is registered, and the moment at which the log must be
- * folded.  Otherwise there is one, or none can be made.
+ * Begin to make an entry for this many arms.  If it is ours to make, return true, with
+ * the snapshot, which is registered, and the moment at which the log must be folded.
+ * Otherwise there is one, or none can be made.
  */
 bool
 shared_begin_build(const SharedLog *log, int arms, Snapshot *snapshot, Moment *moment)

@@ -13,7 +13,7 @@
 /* Which part of its sums. */
 typedef struct Selection
 {
-	int			nsums;			/* so many of each arm, from the first on */
+	int			nsums;			/* this many of each arm, from the first on */
 	int			first_arm;
 	int			arms;
 } Selection;

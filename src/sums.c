@@ -7,8 +7,8 @@
  * and the log.  If that cannot be done, or the transaction has disturbed the log,
  * they are folded for this call alone.
  *
- * If the bandit is shared with other servers, what these have published comes
- * beside them.  A learner goes by all; rounds, checkpoints and what is published are
+ * If the bandit is shared with other servers, what these have published is kept beside
+ * them.  A learner goes by all of them; rounds, checkpoints and what is published are
  * this server's own.
  */
 #include "postgres.h"
@@ -74,9 +74,9 @@ fold(const Bandit *bandit, Snapshot snapshot, const Moment *moment, bool with_ow
  * Move the frontier of a checkpoint that covers so many events past what was settled
  * since.  If there was none, look for it.
  *
- * Whoever settles decisions looks at few of them at a time.  If the frontier that it
- * leaves behind in shared memory were thrown away each time, it would come to the same
- * settled ones again and again, and not beyond.
+ * A session that settles decisions looks at few of them at a time.  If the frontier that
+ * it leaves behind in shared memory were thrown away each time, it would come to the same
+ * settled ones again and again, and never get beyond them.
  */
 static void
 follow(const SharedLog *log, const Bandit *bandit, const Totals *totals, Frontier *frontier,
@@ -122,8 +122,8 @@ fold_now(const SharedLog *log, const Bandit *bandit, Totals *totals, Frontier *f
 }
 
 /*
- * Complain if the log has rows of an arm that the bandit does not have.  It may
- * have got the arm a moment ago: then it does for this call without.
+ * Complain if the log has rows of an arm that the bandit does not have.  It may have got
+ * the arm a moment ago: then this call does without it.
  */
 static void
 check_arms(const Bandit *bandit, int log_arms)
@@ -142,8 +142,8 @@ check_arms(const Bandit *bandit, int log_arms)
  */
 
 /*
- * Read what other servers have published, with the counter of arrivals before that, and
- * all sums or z alone.
+ * Read what other servers have published, all sums or z alone, and before that the
+ * counter of arrivals.
  */
 static void
 read_others(const Bandit *bandit, int nsums, Totals *others, uint64 *arrivals)
@@ -201,8 +201,8 @@ sums_without_others(Sums *sums)
 }
 
 /*
- * Take sums of some arms of a bandit at this moment, so many of each, locking the
- * log's tables before, unless with NoLock.  They are allocated in the current memory
+ * Take the sums of some arms of a bandit at this moment, nsums of each.  The log's tables
+ * are locked first, except with NoLock.  The sums are allocated in the current memory
  * context.
  */
 void
@@ -251,7 +251,7 @@ limit(double sum)
 }
 
 /*
- * Return how much something counts that happened at a time.
+ * Return how much something that happened at a given time counts.
  */
 double
 sums_fading(const Bandit *bandit, TimestampTz time)
@@ -262,7 +262,7 @@ sums_fading(const Bandit *bandit, TimestampTz time)
 }
 
 /*
- * Return what sums must be multiplied by to be as they are weighted at this moment.
+ * Return what sums must be multiplied by to be weighted as at this moment.
  */
 static double
 weight_now(const Counts *counts, const Bandit *bandit)
@@ -275,8 +275,8 @@ weight_now(const Counts *counts, const Bandit *bandit)
 }
 
 /*
- * Give a "self-tuned" learner its sums, as they are weighted at this moment.  What a
- * row was given by hand must not become too large.
+ * Give a "self-tuned" learner its sums, as they are weighted at this moment.  Numbers
+ * that were written to a row by hand must not become too large.
  */
 static void
 weigh_sums(const Sums *sums, const Bandit *bandit, const double *head_start,
@@ -303,8 +303,8 @@ weigh_sums(const Sums *sums, const Bandit *bandit, const double *head_start,
 }
 
 /*
- * Make a learner of sums, once.  It takes the sums over: to z comes what arms
- * began with.  Its arms are the selected ones.
+ * Make a learner of sums, once.  It takes over the sums, and what arms began with is
+ * added to z.  Its arms are the selected ones.
  *
  * What a transaction has committed counts a moment after others can see its rows.
  * So in the meantime there may be more decisions settled than made.
@@ -478,8 +478,8 @@ sums_write_checkpoint(const Sums *sums, const Bandit *bandit, Moment *covered)
 
 /*
  * Fold the whole log of a bandit whose half-life this transaction has changed, and write
- * a checkpoint, from which all others can begin.  Those before it are removed, also with
- * the same half-life: what was trimmed has faded with another one meanwhile.
+ * a checkpoint, from which all others can begin.  Those before it are removed, even with
+ * the same half-life: meanwhile, what was trimmed has faded with another one.
  */
 void
 sums_fold_anew(const Bandit *bandit)

@@ -2,15 +2,14 @@
  * tables.c
  *	  Find the extension's tables, and notice when they change.
  *
- * The tables that everybody knows are partitioned, and have row security.  Here
- * they are always their only partition, which has the rows: dexp3.decision_rows
+ * The tables that everybody knows are partitioned, and have row security.  Here their
+ * names always stand for their only partition, which has the rows: dexp3.decision_rows
  * for dexp3.decision, and so on; the install script tells why.
  *
- * The identifiers are looked up once.  An invalidation message for any of the
- * tables makes them stale.  dexp3.bandit_rows also has a trigger that sends such a
- * message whenever a row of it changes, so that everything which was remembered
- * about bandits expires in all sessions when that change commits: caches compare
- * tables_generation().
+ * The identifiers are looked up once.  An invalidation message for any of the tables
+ * makes them stale.  dexp3.bandit_rows also has a trigger that sends such a message
+ * whenever a row of it changes, so that everything that was remembered about bandits
+ * expires in all sessions when that change commits: caches compare tables_generation().
  *
  * Nobody but a superuser can put something else in the place of a table, an index
  * or a sequence.  That gets an error nevertheless, rather than a crash.
@@ -85,7 +84,7 @@ static const Oid component_types[Natts_component] = {
 typedef struct Expected
 {
 	const char *name;
-	/* a table has so many columns of these types */
+	/* a table has this many columns of these types */
 	const Oid  *types;
 	int			natts;
 	char		kind;			/* as in pg_class */
@@ -336,7 +335,7 @@ table_check(Relation rel)
 		expected = &relations[i];
 	}
 
-	/* behind the columns there may be some that were added and dropped again */
+	/* after the columns there may be some that were added and dropped again */
 	live = tupdesc->natts;
 	while (live > 0 && TupleDescAttr(tupdesc, live - 1)->attisdropped)
 		live--;

@@ -44,7 +44,7 @@ enum
 	Natts_bandit = Anum_bandit_shared
 };
 
-/* dexp3.decision: one row a choose */
+/* dexp3.decision: one row per choose */
 enum
 {
 	Anum_decision_decision_id = 1,
@@ -65,7 +65,7 @@ enum
 	Natts_decision = Anum_decision_mass
 };
 
-/* dexp3.feedback: one row a settled decision */
+/* dexp3.feedback: one row per settled decision */
 enum
 {
 	Anum_feedback_decision_id = 1,

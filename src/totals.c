@@ -45,8 +45,7 @@ half_lives_between(TimestampTz time, int64 half_life, int64 half_lives)
 }
 
 /*
- * Return by what sums must be multiplied that refer to a moment, to refer to a later
- * one.
+ * Return what sums that refer to a moment must be multiplied by to refer to a later one.
  */
 static double
 halved(int64 half_lives, int64 later)
@@ -75,9 +74,9 @@ counts_fit(const Counts *counts, int64 half_life)
 }
 
 /*
- * Add counts, and let them refer to the later of their moments.  Returns by what the
- * sums of arms that belong to the one must be multiplied, and sets *more_scale to
- * that of the other.  Their half-lives must fit.
+ * Add counts, and let them refer to the later of their moments.  Returns what the sums of
+ * arms that belong to the former must be multiplied by, and sets *more_scale to the same
+ * for the latter.  Their half-lives must fit.
  */
 double
 counts_add(Counts *counts, const Counts *more, double *more_scale)
@@ -110,8 +109,8 @@ counts_add(Counts *counts, const Counts *more, double *more_scale)
  * Add to the sums of an arm.  The strides say how far apart they are, and the scale
  * how much the other z counts.
  *
- * Ties: of each arm the sums over the newest round in which feedback for it
- * arrived are kept, whatever the order in which the rows come.
+ * Ties: for each arm, the sums over the newest round in which feedback for it arrived are
+ * kept, whatever the order in which the rows come.
  */
 void
 arm_sums_add(double *sums, Size stride, const double *more, Size more_stride, int nsums,
@@ -292,8 +291,8 @@ totals_sums_size(const Totals *totals)
 }
 
 /*
- * Copy the sums of some arms, from the given one on, into vectors that are there.
- * Arms that there are not have sums of 0.
+ * Copy the sums of some arms, from the given one on, into vectors that are there.  Arms
+ * that do not exist have sums of 0.
  */
 void
 totals_select(const Totals *all, int first_arm, Totals *selected)
@@ -330,7 +329,7 @@ totals_grow(Totals *totals, int arms)
 }
 
 /*
- * Complain about a row whose arm cannot be: somebody has written to the tables.
+ * Complain about a row with an impossible arm: somebody has written to the tables.
  */
 static void
 check_arm(int arm)

@@ -22,8 +22,8 @@ typedef struct Counts
 	int64		closed;			/* settled in any way */
 	int64		skipped;		/* settled by skipping ... */
 	int64		expired;		/* ... and by expiry */
-	int64		restricted;		/* decisions of "self-tuned" that not all arms
-								 * were allowed for */
+	int64		restricted;		/* decisions of "self-tuned" for which not all
+								 * arms were allowed */
 	double		cumulative_delay;	/* sum of outstanding */
 	double		announced_delay;	/* the longest announced; DEDA only */
 	double		longest_delay;	/* the longest of those settled */

@@ -5,9 +5,9 @@
  *	CREATE TRIGGER ... AFTER INSERT OR UPDATE ON t FOR EACH ROW
  *		EXECUTE FUNCTION bandit_feedback_trigger('decision_id', 'loss');
  *
- * or FOR EACH STATEMENT with transition tables, one trigger an event.  A row
- * whose loss or decision is null has no effect.  An UPDATE counts where the loss
- * was null and no longer is or, if the loss is a constant, the decision was.
+ * or FOR EACH STATEMENT with transition tables, one trigger per event.  A row whose loss
+ * or decision is null has no effect.  An UPDATE counts where the loss was null and no
+ * longer is or, if the loss is a constant, the decision was.
  *
  * Feedback is not worth an order.  With 'warn', what is wrong with it becomes a
  * warning.  All errors of ours come up while a decision is looked at, so that is done
@@ -46,7 +46,7 @@ typedef struct FeedbackSource
 {
 	const TriggerData *trigdata;
 	FeedbackKind kind;
-	bool		warn;			/* are errors warnings? */
+	bool		warn;			/* do errors become warnings? */
 	bool		is_constant;
 	double		constant;		/* the value, if it is one */
 	MemoryContext context;		/* what warnings are kept in */
@@ -225,7 +225,7 @@ datum_to_double(Datum value, Oid type)
 }
 
 /*
- * Look at a row, and at the decision that it has feedback for, if it has.
+ * Look at a row, and at the decision that it has feedback for, if any.
  */
 static void
 look_at_row(void *argument)
@@ -347,7 +347,7 @@ key_of_row(Relation rel, TupleTableSlot *slot)
 }
 
 /*
- * Warn of an error that was not worth failing; row is NULL if it is about all rows.
+ * Warn of an error that was not worth failing for; row is NULL if it is about all rows.
  */
 static void
 warn(FeedbackSource *source, const FeedbackFromRow *row, const ErrorData *error)
@@ -492,10 +492,9 @@ next_row(TransitionReader *reader)
 /*
  * Make sure that the old and the new rows of an UPDATE belong together.
  *
- * The executor puts the old and the new version of a row into their tables at
- * the same time, so the two go in step.  The exception is a row that moves to
- * another partition and is thrown away there by a trigger: it is unknown then which
- * rows belong together.
+ * The executor puts the old and the new version of a row into their tables at the same
+ * time, so the two go in step.  The exception is a row that moves to another partition
+ * and is thrown away there by a trigger: then it is unknown which rows belong together.
  */
 static void
 check_rows_in_step(void *argument)

@@ -2,11 +2,11 @@
  * trim.c
  *	  Removing old rows from the log of a managed bandit.
  *
- * Decisions that were settled longer ago than the bandit's retention, and how,
- * are replaced by one row of dexp3.trimmed: the sums that the state and the
- * reports need, and which decisions they were, so that feedback for them can still
- * be answered.  What is in dexp3.trimmed and what is left of the log make the
- * state, always; so the sums in shared memory are not affected.
+ * Decisions that were settled longer ago than the bandit's retention, and how they were
+ * settled, are replaced by one row of dexp3.trimmed: the sums that the state and the
+ * reports need, and which decisions they were, so that feedback for them can still be
+ * answered.  What is in dexp3.trimmed and what is left of the log make the state, always;
+ * so the sums in shared memory are not affected.
  *
  * Rows are removed only if they are of transactions that have finished, and no
  * row that somebody else is removing is waited for.  fold.c tells what that means
@@ -165,7 +165,7 @@ trim_earlier_epochs(const Bandit *bandit)
 
 /*
  * Let the sums of trimmed decisions count what they do at this moment, and refer to it in
- * units of another half-life, be that none.
+ * units of another half-life, which may be none.
  */
 void
 trim_convert(int32 bandit_id, int32 epoch, int64 from, int64 to)
@@ -185,7 +185,7 @@ trim_convert(int32 bandit_id, int32 epoch, int64 from, int64 to)
 	values[5] = Int64GetDatum(to == 0 ? 0 : now / to);
 	nulls[3] = from == 0 ? 'n' : ' ';
 	nulls[4] = to == 0 ? 'n' : ' ';
-	/* SQL would make an error of a product that is too small */
+	/* SQL would raise an error for a product that is too small */
 	(void) change_log("UPDATE dexp3.trimmed_rows t SET half_lives = $6,"
 					  " settled = dexp3.faded(t.settled, f.factor, $3, NULL, 0),"
 					  " total_loss = dexp3.faded(t.total_loss, f.factor, $3, NULL, 0),"
@@ -226,9 +226,9 @@ trim_whole_log(int32 bandit_id)
 /*
  * Remove rows of bandits that were dropped while somebody was using them, and whose
  * transactions were committed since.  A bandit is watched for a day, and until all
- * transactions of its time have finished.  One that was put back by hand is left
- * alone, and so is one that somebody else is looking at.  No more than so many are
- * looked at, the last ones first.
+ * transactions of its time have finished.  One that was put back by hand is left alone,
+ * and so is one that somebody else is looking at.  No more than limit of them are looked
+ * at, the last ones first.
  */
 void
 trim_dropped(int64 limit)
@@ -259,7 +259,7 @@ trim_dropped(int64 limit)
  * dexp3.faded(value, factor, decided_at, half_life, half_lives): value * factor, as
  * much as it counts in sums that refer to this moment, see totals.h
  *
- * Other than SQL's own product, it may become 0.
+ * Unlike SQL's own product, it may become 0.
  */
 Datum
 dexp3_faded(PG_FUNCTION_ARGS)
@@ -285,7 +285,7 @@ dexp3_faded(PG_FUNCTION_ARGS)
  */
 
 /*
- * Look a decision up that is not in dexp3.decision.
+ * Look up a decision that is not in dexp3.decision.
  */
 bool
 trim_find(int64 decision_id, int32 *bandit_id, int32 *epoch, SettledBy *settled_by)

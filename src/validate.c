@@ -1,11 +1,11 @@
 /*
  * validate.c
- *	  Rows of the log that come from elsewhere: can their values be?
+ *	  Rows of the log that come from elsewhere: are their values possible?
  *
- * Who has installed the extension can insert rows, as a restore does.  Whatever
- * these are, nothing may crash, overflow or become NaN where the log is added up.
- * So each value must be one that choose and feedback could have written.  They
- * themselves write rows without this check.
+ * Whoever has installed the extension can insert rows, as a restore does.  Whatever these
+ * are, nothing may crash, overflow or become NaN where the log is added up.  So each
+ * value must be one that choose and feedback could have written.  They themselves write
+ * rows without this check.
  *
  * Whether rows fit together, and to their bandit, is found out when they are added
  * up.
@@ -29,7 +29,7 @@
 /*
  * What values of a column may be.
  *
- * Nobody draws an arm of a probability as small as MIN_PROBABILITY, and squares of
+ * Nobody draws an arm with a probability as small as MIN_PROBABILITY, and squares of
  * losses (up to 1e100) that are divided by it are still far from overflowing.
  */
 #define MIN_PROBABILITY		1e-40
@@ -38,7 +38,7 @@
 
 typedef enum Rule
 {
-	WHATEVER = 1,				/* any value, but null */
+	WHATEVER = 1,				/* any value except null */
 	ID,							/* 1, 2, ... */
 	COUNT,						/* 0, 1, 2, ... */
 	ARM,
@@ -126,7 +126,7 @@ are_ids(ArrayType *array)
 }
 
 /*
- * Are the decisions of a batch, which are a list, from the row's first to its last?
+ * Does a batch's list of decisions go from the row's first to its last?
  */
 static bool
 has_its_ends(HeapTuple tuple, TupleDesc tupdesc, ArrayType *decisions)
@@ -169,8 +169,8 @@ fits(int rule, Datum value, Oid type)
 }
 
 /*
- * Refuse a row with a value that cannot be.  The table must be one of the log's, and
- * have been opened by table_open_checked() or be compared likewise.
+ * Refuse a row with an impossible value.  The table must be one of the log's, and have
+ * been opened by table_open_checked() or checked likewise.
  */
 void
 validate_log_row(Relation rel, HeapTuple tuple)

@@ -1,6 +1,6 @@
 /*
  * validate.h
- *	  Rows of the log that come from elsewhere: can their values be?
+ *	  Rows of the log that come from elsewhere: are their values possible?
  */
 #ifndef DEXP3_VALIDATE_H
 #define DEXP3_VALIDATE_H

@@ -2,12 +2,12 @@
  * warning.c
  *	  Feedback that was lost, in dexp3.warning.
  *
- * A trigger that shall not make a statement fail leaves a row here for each feedback
- * that it could not give, with the statement's transaction.  The table is a ring for each
+ * A trigger that must not make a statement fail leaves a row here for each feedback that
+ * it could not give, with the statement's transaction.  The table is a ring for each
  * bandit and each owner of tables with triggers, so that nobody can fill it, or push out
  * what others have in it.  Whoever appends a row removes old ones, but never waits:
- * sessions that append at the same time may use the same number, and leave a few rows
- * more.
+ * sessions that append at the same time may use the same number, and leave a few more
+ * rows.
  */
 #include "postgres.h"
 
@@ -70,7 +70,7 @@ newest_number(int32 bandit_id, Oid owner)
 }
 
 /*
- * Remove some rows of a ring that are too old, but only those that nobody else is just
+ * Remove some rows of a ring that are too old, but only those that nobody else is
  * removing.
  */
 static void

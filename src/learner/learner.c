@@ -744,9 +744,8 @@ learner_play(Learner *learner, int64_t delay, int32_t arm, const double *weights
 }
 
 /*
- * Return what SELF_TUNED takes the loss of an arm to be that it has not drawn: a
- * part of the average loss so far, as if each arm had also lost 0 once.  Others
- * have no baseline.
+ * Return what SELF_TUNED takes to be the loss of an arm that it has not drawn: a part of
+ * the average loss so far, as if each arm had also lost 0 once.  Others have no baseline.
  */
 double
 learner_baseline(const Learner *learner)
