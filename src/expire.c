@@ -234,29 +234,6 @@ write_batch(Collection *collection, const Sums *sums)
 }
 
 /*
- * Return the time of the decision behind the cursor with which there are enough for a
- * batch, or now if there are not that many.
- */
-static TimestampTz
-find_enough_time(const Bandit *bandit, const Cursor *cursor)
-{
-	DecisionWalk *walk = log_begin_walk(bandit->bandit_id, bandit->epoch, cursor->xact,
-										cursor->decision_id, false);
-	TimestampTz time = time_of_action();
-	DecisionRow row;
-	uint64		xact;
-	int64		decision_id;
-	int			n = 0;
-
-	while (n < ENOUGH && log_next_place(walk, &xact, &decision_id))
-		n++;
-	if (n == ENOUGH && log_read_place(walk, &row))
-		time = row.decided_at;
-	log_end_walk(walk);
-	return time;
-}
-
-/*
  * Move the frontier, collecting what has expired.
  */
 static void
@@ -273,12 +250,14 @@ move_frontier(Collection *collection, Sums *sums)
 		.settle = collect,
 		.context = collection,
 		.max_settled = PG_INT64_MAX,
-		.max_looked_at = collection->max_single == PG_INT64_MAX ? PG_INT64_MAX : MAX_LOOKED_AT
+		.max_looked_at = collection->max_single == PG_INT64_MAX ? PG_INT64_MAX : MAX_LOOKED_AT,
+		.look_ahead = ENOUGH,
+		.time_ahead = sums->frontier.enough_time
 	};
 
 	own_reopen(move.bandit_id, move.epoch, &sums->frontier);
 	frontier_move(&sums->frontier, &move);
-	sums->frontier.enough_time = find_enough_time(bandit, &sums->frontier.cursor);
+	sums->frontier.enough_time = move.time_ahead;
 	sums->frontier.looked_at = move.now;
 }
 

@@ -267,6 +267,23 @@ take_decision(Mover *mover, Cursor *cursor, const DecisionRow *row, bool one_tra
 }
 
 /*
+ * Return the time of the decision that is so far behind the cursor, counting the one at
+ * which the walk has stopped, or now if there are not as many.
+ */
+static TimestampTz
+find_time_ahead(const FrontierMove *move, DecisionWalk *walk)
+{
+	DecisionRow row;
+	uint64		xact;
+	int64		decision_id;
+	int			n = 1;
+
+	while (n < move->look_ahead && log_next_place(walk, &xact, &decision_id))
+		n++;
+	return n == move->look_ahead && log_read_place(walk, &row) ? row.decided_at : move->now;
+}
+
+/*
  * Move a cursor as far as it goes, in all transactions or in one.  Returns whether
  * it has come to the end.
  */
@@ -316,6 +333,8 @@ move_cursor(Mover *mover, Cursor *cursor, bool one_transaction)
 			}
 		}
 	}
+	if (!one_transaction && move->look_ahead > 0)
+		move->time_ahead = outcome == NOT_DUE ? find_time_ahead(move, walk) : move->now;
 	log_end_walk(walk);
 	if (outcome == PASSED)
 		set_next(cursor, Max(move->newest_round, 1), move->now);

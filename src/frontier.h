@@ -104,10 +104,14 @@ typedef struct FrontierMove
 
 	int64		max_settled;	/* settle no more than this many ... */
 	int64		max_looked_at;	/* ... and look at no more than this many */
+	int			look_ahead;		/* find out the time of the decision that is
+								 * so far behind the cursor; 0: do not */
 
 	/* results */
 	int64		settled;
 	bool		moved;
+	TimestampTz time_ahead;		/* of that decision, or now if there are not
+								 * as many; unchanged if the cursor is */
 } FrontierMove;
 
 extern void frontier_move(Frontier *frontier, FrontierMove *move);

@@ -623,7 +623,9 @@ log_next_place(DecisionWalk *walk, uint64 *xact, int64 *decision_id)
 	{
 		if (walk->near_before == 0)
 			return false;
-		set_place(walk, walk->near_before - 1, PG_INT64_MAX);
+		/* which costs less for each entry than to compare it with a place */
+		ScanKeyInit(&walk->keys[2], 3, BTGreaterEqualStrategyNumber, F_XID8GE,
+					xact_datum(walk->near_before));
 		walk->keys[3].sk_argument = xact_datum(PG_UINT64_MAX);
 		rows_begin_again(rows, walk->keys, lengthof(walk->keys));
 		walk->near_before = 0;
