@@ -183,7 +183,7 @@ is_far_behind(const Sums *sums, const Learner *learner)
 
 /*
  * Skip decisions that have been open for too many rounds, unless somebody else is doing
- * so.
+ * so and has not fallen far behind.
  */
 void
 settle_overdue(const Bandit *bandit, Sums *sums, const Learner *learner)
